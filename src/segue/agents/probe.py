@@ -1,7 +1,5 @@
 """Finds an agent's program and what it can do. The result is cached by path, size and mtime."""
 
-from __future__ import annotations
-
 import os
 import signal
 import subprocess

@@ -7,8 +7,6 @@ was made under.
 A host has an id that stays when the host is renamed, and a name for people.
 """
 
-from __future__ import annotations
-
 from typing import Literal, Protocol
 
 import msgspec

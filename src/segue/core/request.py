@@ -5,8 +5,6 @@ What an agent may do and spend in a turn: as granted to a voice, and as it appli
 Native arguments: what a caller passes on to the CLI, except what Segue sets itself.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from pathlib import Path

@@ -3,8 +3,6 @@
 Refused tool calls: how many, and of which tools.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 
@@ -22,7 +20,7 @@ class DeniedTools(msgspec.Struct, frozen=True):
     count: int = 0
     names: tuple[str, ...] = ()
 
-    def __add__(self, other: DeniedTools) -> DeniedTools:
+    def __add__(self, other: "DeniedTools") -> "DeniedTools":
         return DeniedTools(self.count + other.count, distinct_names((*self.names, *other.names)))
 
     def __str__(self) -> str:

@@ -1,7 +1,5 @@
 """A turn as it is reported: the object that ``segue run --json`` prints."""
 
-from __future__ import annotations
-
 from typing import Any, Literal
 
 import msgspec

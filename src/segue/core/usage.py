@@ -6,8 +6,6 @@ disjoint, every figure is *this turn's*, and what is not known is ``None``, neve
 Also how counts are written out, the same everywhere. Pure.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from math import fsum
 from typing import Literal
@@ -57,12 +55,12 @@ class Usage(msgspec.Struct, frozen=True):
         known = [n for n in (self.input, self.cache_read, self.cache_write) if n is not None]
         return sum(known) if known else None
 
-    def replaced_by(self, later: Usage) -> Usage:
+    def replaced_by(self, later: "Usage") -> "Usage":
         """This usage updated by a later report of the same request; figures missing there stay."""
         pairs = zip(_fields(self), _fields(later), strict=True)
         return Usage(*(old if new is None else new for old, new in pairs))
 
-    def __add__(self, other: Usage) -> Usage:
+    def __add__(self, other: "Usage") -> "Usage":
         return Usage(*(_add(a, b) for a, b in zip(_fields(self), _fields(other), strict=True)))
 
 

@@ -93,8 +93,9 @@ class Queries:
         return str(self.__dict__[name])
 
 
+@cache
 def read_queries(path: Path) -> dict[str, str]:
-    """The SQL of a file, by name, without comments."""
+    """The SQL of a file, by name, without comments. Several modules share a file: it is read once."""
     _, *parts = path.read_text("utf-8").split(_NAME)
     return {part.partition("(")[0]: _without_comments(part.partition("\n")[2]) for part in parts}
 

@@ -3,8 +3,6 @@
 A message from before logins were recorded counts as said under the first login of its account.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 

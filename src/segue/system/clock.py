@@ -29,6 +29,11 @@ def new_uuid() -> str:
     return str(uuid4())
 
 
+def chance() -> float:
+    """A random number from 0 to 1."""
+    return int.from_bytes(os.urandom(7), "big") / 256**7
+
+
 def random_hex(size: int) -> str:
     """``size`` random bytes, in hexadecimal."""
     return os.urandom(size).hex()

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from segue.system.loop import anyio
 
-FIRST_PAUSE_S = 0.005
+FIRST_PAUSE_S = 0.002
 LONGER_BY = 1.5
+"""So what follows the last growth is seen late by half of the time between the two at most."""
 PAUSE_S = 0.02
 """The longest pause while the files are being written to."""
 IDLE_PAUSE_S = 0.05

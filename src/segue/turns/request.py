@@ -1,7 +1,5 @@
 """What the caller asks for, and the request to the agent that results from it and the configuration."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from math import isfinite
@@ -159,7 +157,7 @@ class Options(TypedDict, total=False):
     system_prompt_file: str | Path | None
     save: bool
     native_args: Sequence[str]
-    attachments: Sequence[str | Path | Attachment]
+    attachments: Sequence["str | Path | Attachment"]
 
 
 def request_from_options(
@@ -199,7 +197,7 @@ def request_of(
     runtime: Runtime,
     cwd: Path,
     model: str | None,
-    granted: Granted,
+    granted: "Granted",
 ) -> Request:
     """The request, without what depends on the mode."""
     refuse_owned(agent.facts.label, agent.facts.owned_args, ask.native_args)

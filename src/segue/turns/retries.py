@@ -117,11 +117,9 @@ async def retry_while_temporary(
     notice: Callable[[str], None],
 ) -> Turn:
     """Retry the message up to ``retries`` times, as long as its failure is temporary."""
-    from secrets import SystemRandom
-
     turn, earlier = first, list(first.earlier)
     for retried in range(retries):
-        pause = pause_s(turn, retried, clock.now_ms(), SystemRandom().random())
+        pause = pause_s(turn, retried, clock.now_ms(), clock.chance())
         if pause is None and _in_doubt(turn):
             notice("not retried: it is not known whether it did anything")
         if pause is None or given_up():

@@ -178,10 +178,8 @@ def archive(run_dir: Path, redactor: Redactor) -> str | None:
 
 
 def _settle(path: Path, redactor: Redactor) -> None:
-    import shutil
-
     if path.name not in STREAMS or (path.name == "stdout" and redactor.found) or _too_large(path):
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+        _remove(path)
         return
     try:
         _clean(path, redactor)
@@ -189,6 +187,15 @@ def _settle(path: Path, redactor: Redactor) -> None:
         path.unlink()
         raise
     _compress(path)
+
+
+def _remove(path: Path) -> None:
+    if not path.is_dir():
+        path.unlink()
+        return
+    import shutil  # takes long to load, and most runs leave only files
+
+    shutil.rmtree(path)
 
 
 def _too_large(path: Path) -> bool:
@@ -206,11 +213,11 @@ def _clean(path: Path, redactor: Redactor) -> None:
 
 
 def _compress(path: Path) -> None:
+    if path.stat().st_size < COMPRESS_BYTES:
+        return
     import gzip
     import shutil
 
-    if path.stat().st_size < COMPRESS_BYTES:
-        return
     with (
         path.open("rb") as source,
         whole_file(path.with_name(path.name + ".gz"), durable=False) as raw,
@@ -222,10 +229,10 @@ def _compress(path: Path) -> None:
 
 def _bound(runs: Path) -> None:
     """Delete the oldest runs; run ids sort by time. An unsettled one may still run, so it stays longer."""
-    import shutil
-
     names = sorted(entry.name for entry in os.scandir(runs) if entry.is_dir())
     for name in names[:-RUNS_KEPT]:
+        import shutil
+
         if not (runs / name / PROCESS).exists() or _age_s(runs / name) > FORGOTTEN_S:
             shutil.rmtree(runs / name, ignore_errors=True)
 

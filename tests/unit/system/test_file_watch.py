@@ -75,3 +75,24 @@ def test_it_looks_less_often_the_longer_nothing_happens(path: Path, monkeypatch:
     before = watch.looks
     waited(watch)
     assert watch.looks - before <= 5 + file_watch.BACKSTOP_S / file_watch.IDLE_PAUSE_S
+
+
+@pytest.mark.parametrize("after_ms", range(1, 40))
+def test_what_soon_follows_is_seen_soon(monkeypatch: pytest.MonkeyPatch, after_ms: int) -> None:
+    """An agent prints its last line a few milliseconds after its answer, and waits until it was read."""
+    now = 0.0
+
+    async def sleep(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    class Written(FileWatch):
+        def _look(self) -> file_watch.State:
+            return [(int(now * 1000 >= after_ms), 0)]
+
+    monkeypatch.setattr("segue.system.file_watch.time.monotonic", lambda: now)
+    monkeypatch.setattr("segue.system.file_watch.anyio.sleep", sleep)
+    watch = Written()
+    with pytest.raises(StopIteration):
+        watch.wait().send(None)
+    assert now * 1000 - after_ms <= 2 + after_ms / 2

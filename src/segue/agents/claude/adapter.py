@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -188,9 +189,7 @@ class Claude:
         )
 
     def parse(self, line: bytes) -> Sequence[Event]:
-        from segue.agents.claude.stream import parse  # loaded when Claude has started
-
-        return parse(line)
+        return _parser()(line)
 
     def reply(self, event: Question | Permission, answer: Answer) -> bytes:
         response: dict[str, object]
@@ -218,7 +217,7 @@ class Claude:
         return {"session": "here" if here else "elsewhere"}
 
     def conclude(self, ended: Ended) -> Outcome:
-        from segue.agents.claude.verdict import conclude  # loaded when Claude has ended
+        from segue.agents.claude.verdict import conclude  # not needed before Claude starts
 
         return conclude(ended)
 
@@ -235,6 +234,15 @@ class Claude:
         if model.retries is not None:
             env["CLAUDE_CODE_MAX_RETRIES"] = str(model.retries)
         return Pointing(env=env, fence={"CLAUDE_CODE_PROVIDER_MANAGED_BY_HOST": "1"})
+
+
+@cache
+def _parser() -> Callable[[bytes], Sequence[Event]]:
+    """Loaded when Claude prints its first line, together with what its end needs: it delays neither."""
+    from segue.agents.claude import verdict  # noqa: F401 - only to load it
+    from segue.agents.claude.stream import parse
+
+    return parse
 
 
 def _capabilities(version: str | None, help_text: str) -> Capabilities:

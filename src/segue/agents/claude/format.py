@@ -114,12 +114,17 @@ def find_file(home: Path, session: str, cwd: Path | None) -> Path | None:
 
 def project_folder(home: Path, cwd: Path) -> Path:
     """The folder that Claude uses for a directory."""
-    path = os.path.realpath(cwd).encode("utf-16-le", "surrogatepass")
-    units = [int.from_bytes(path[n : n + 2], "little") for n in range(0, len(path), 2)]
+    path = os.path.realpath(cwd)
+    units = list(path.encode()) if path.isascii() else _utf16(path)
     name = re.sub(r"[^A-Za-z0-9]", "-", "".join(map(chr, units)))
     if len(name) > LONGEST_NAME:
         name = f"{name[:LONGEST_NAME]}-{_hash(units)}"
     return home / "projects" / name
+
+
+def _utf16(text: str) -> list[int]:
+    encoded = text.encode("utf-16-le", "surrogatepass")
+    return [int.from_bytes(encoded[n : n + 2], "little") for n in range(0, len(encoded), 2)]
 
 
 def settings_file(home: Path, env: Mapping[str, str]) -> Path:

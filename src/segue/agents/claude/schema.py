@@ -5,8 +5,6 @@ type ``user`` and ``assistant`` are the messages. There are many other types, an
 If only a part of a record is used, that part has its own type, so that the rest is not decoded.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec
@@ -246,7 +244,7 @@ class RawRecord:
         self._message: dict[str, Any] | None = None
 
     @classmethod
-    def read(cls, line: bytes) -> RawRecord | None:
+    def read(cls, line: bytes) -> "RawRecord | None":
         """A line as a record; None if it is not a record, or cannot be decoded completely."""
         try:
             kind = as_table(msgspec.json.decode(line)).get("type")
@@ -302,7 +300,7 @@ class RawRecord:
     def results(self) -> set[str]:
         return self._ids("user", "tool_result", "tool_use_id")
 
-    def with_content(self, content: list[Any]) -> RawRecord:
+    def with_content(self, content: list[Any]) -> "RawRecord":
         """The same record with other blocks, without the CLI's own copy of the tool's output."""
         fields = {name: value for name, value in self.fields.items() if name != "toolUseResult"}
         fields["message"] = raw({**self.message, "content": content})

@@ -1,7 +1,5 @@
 """Claude's ``stream-json`` output, line by line, as events."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -5,8 +5,6 @@ it, and never changes. With SQLite the pieces are files, ``kept/chunks/ab/abcdâ€
 of a table.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
