@@ -514,6 +514,27 @@ def test_two_reviews_never_work_in_one_tree(stage: Stage) -> None:
     stage.within(work)
 
 
+def test_what_a_session_knows_is_not_sent_again(stage: Stage) -> None:
+    stage.play(
+        *((CODER_FULL, "[[write a 1]] [[say one]]"),),
+        *((CODER_DELTA, f"[[write a {n + 1}]] [[say more]]", n) for n in (1, 2)),
+        (REVIEWER_FULL, reject("a", "b")),
+        (REVIEWER_DELTA, reject("a:resolved", "b"), 1),
+        (REVIEWER_DELTA, APPROVE, 2),
+    )
+    shown = stage.review(checks=["echo it-is-broken; false"])
+    assert (shown.end, shown.rounds) == ("approved", 3), shown.failure
+    told = stage.prompts(shown)
+    printed = {key: text.count("it-is-broken\n```") for key, text in told.items()}
+    assert printed == {**dict.fromkeys(told, 0), "reviewer/1": 1, "coder/2": 1}, "each is shown it once"
+    assert "exit code 1, with the same output as last time" in told["coder/3"]
+    assert "exit code 1, with the same output as last time" in told["reviewer/2"]
+    assert ("about a" in told["coder/2"], "about a" in told["coder/3"]) == (True, False)
+    assert "about a" not in told["reviewer/3"]
+    for key in ("coder/3", "reviewer/3"):
+        assert "about b" in told[key], "what is open is said"
+
+
 def test_the_reviewer_can_begin_with_a_fork_of_the_coders_session(stage: Stage) -> None:
     stage.play(
         (CODER_FULL, "[[write a 1]] [[say the-coder-knows-456]]"),
