@@ -108,7 +108,7 @@ def conclude(ended: Ended) -> Outcome:
     usable = failure is None or failure.kind not in ("session_rejected", "session_busy")
     kept = usable and ended.request.save and ended.evidence.get("session_exists", True)
     return Outcome(
-        text=reading.answer if failure is None else "",
+        text=ended.answer if failure is None else "",
         failure=failure,
         session_id=reading.session_id if kept else None,
         model=reading.model,
@@ -141,6 +141,8 @@ def _failure(ended: Ended, last: _End | None) -> Failure | None:
     if stopped is not None:
         return stopped
     end = ended.reading.end
+    if ended.has_answered:
+        return None
     if end is None or last is None:
         return fallen(ended.exit, "the rehearsal agent")
     if not end.ok:
