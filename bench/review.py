@@ -4,9 +4,10 @@ A role that begins anew reads the same 40 files (300 KB) first, as an agent does
 project. Two things are counted: the bytes that are new to the model by the rules of its provider's cache, and
 the tokens of all prompts, cached or not. The table is printed per round and role.
 
-The first round is unavoidable, and so is one request with the whole session for each answer of the model, so no
-continuation can save more than "at best" says: all but the first round and what later requests must carry. With
-``--fork-coder`` the reviewer begins with what the coder has read; then only one of them reads the project.
+The first round is unavoidable, and later each request carries the whole session. So nothing can save more
+than "at best": all but the first round, and what a session of its size costs in later requests. With
+``--fork-coder`` the reviewer begins with what the coder has read, so that only one of them reads the project.
+The provider's cache has it if both have the same tools, and that depends on their permission.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ from tests.live.talk import Talk, talking
 from bench.measure import Row
 
 CODER, REVIEWER = "claude", "codex"
+FORK = ("--fork-coder", "--reviewer-permission", "edit")
 ROUNDS, FILES, SIZE, AT_ONCE = 5, 40, 7_500, 2
 LEAST, GOAL = 0.65, 0.85
 """The share that continuing the sessions must save, and the share that it should."""
@@ -93,7 +95,7 @@ def _review(memory: str, reviewer: str, fork: bool = False) -> Spending:
             _files(talk.cwd)
             subprocess.run(["git", "init", "--quiet", str(talk.cwd)], check=True, env=talk.env)
             words = ["review", "../TASK.md", "--coder", CODER, "--reviewer", reviewer]
-            words += ["--rounds", str(ROUNDS), "--memory", memory, *(["--fork-coder"] if fork else [])]
+            words += ["--rounds", str(ROUNDS), "--memory", memory, *(FORK if fork else [])]
             said = talk(*words, "--json")
             report = msgspec.json.decode(said.stdout.splitlines()[-1])
             if report["end"] != "capped":
