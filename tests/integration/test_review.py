@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from segue import Chain, FlowShown, InUse, Misuse, Segue
+from segue import Chain, FlowShown, InUse, Misuse, Segue, SegueError
 from segue.flows.review.verdict import Verdict, parse
 from tests.integration.conftest import Program
 from tests.integration.test_flows import begun, polled
@@ -512,6 +512,29 @@ def test_two_reviews_never_work_in_one_tree(stage: Stage) -> None:
         await segue.flows.join(first.flow)
 
     stage.within(work)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"reviewer": "nobody"}, 'there is no agent "nobody"'),
+        ({"coordinator": "nobody"}, 'there is no agent "nobody"'),
+        ({"reviewer_account": "other"}, "other"),
+        ({"reviewer": "codex"}, "[Cc]odex"),
+    ],
+)
+def test_who_cannot_take_part_is_refused_before_anybody_works(
+    stage: Stage, options: dict[str, str], why: str
+) -> None:
+    stage.env["PATH"] = "/usr/bin:/bin"  # no agent is installed there
+    with pytest.raises(SegueError, match=why):
+        stage.review(**options)
+
+    async def stored(segue: Segue) -> int:
+        return len(await segue.flows.ls(every=True))
+
+    assert stage.within(stored) == 0
+    assert not stage.sessions.exists()
 
 
 def test_what_a_session_knows_is_not_sent_again(stage: Stage) -> None:
