@@ -36,7 +36,6 @@ TABLE: Mapping[str, Price] = {
     "claude-opus-4-[01]": _anthropic(15, 75, "2026-08-05"),
     "claude-opus-4-[5-8]": _anthropic(5, 25, "2026-08-05"),
     "claude-opus-5-5": Price(4, 20, 0.2, 5, "2026-11-15"),  # as in Claude Code 2.1.325
-    "claude-sonnet-5-5": Price(2, 10, 0.1, 2.5, "2026-11-15"),  # as in Claude Code 2.1.325
     "claude-sonnet-4": _anthropic(3, 15, "2025-05-22"),
     "claude-sonnet-4-[056]": _anthropic(3, 15, "2026-08-05"),
     "claude-haiku-4-5": _anthropic(1, 5, "2026-08-05"),
