@@ -249,17 +249,6 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
     """The native session's running totals before this turn."""
     now_ms: int = 0
 
-    @property
-    def has_answered(self) -> bool:
-        """Whether the session ends with the turn's answer although the output does not say that it has ended:
-        the process was killed in between. ``evidence`` has the answer as ``answered``."""
-        return self.reading.end is None and bool(self.evidence.get("answered"))
-
-    @property
-    def answer(self) -> str:
-        """As it was printed; as the session has it if the output ended too early."""
-        return str(self.evidence["answered"]) if self.has_answered else self.reading.answer
-
 
 class StoredSession(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """A native session as the file system shows it, without its contents."""

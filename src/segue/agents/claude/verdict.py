@@ -17,6 +17,7 @@ from segue.core.outcome import (
     by_exit,
     by_status,
     fallen,
+    kept_answer,
     last_line,
     unanswered,
 )
@@ -68,7 +69,7 @@ def _answer(ended: Ended, raw: dict[str, Any]) -> str:
     """The answer; if it was asked for by a schema, with the value at its end."""
     value = raw.get("structured_output")
     if value is None:
-        return ended.answer
+        return kept_answer(ended.reading, ended.evidence) or ended.reading.answer
     block = f"```json\n{msgspec.json.encode(value).decode()}\n```"
     return f"{ended.reading.answer.rstrip()}\n\n{block}".lstrip()
 
@@ -86,7 +87,7 @@ def _failure(ended: Ended, raw: dict[str, Any], denied: DeniedTools) -> Failure 
     if ended_by_us is not None:
         return ended_by_us
     end = ended.reading.end
-    if ended.has_answered:
+    if kept_answer(ended.reading, ended.evidence):
         return None
     if end is None:
         return _without_result(ended)
