@@ -20,6 +20,7 @@ import pytest
 
 from segue.system.processes import groups
 from tests.chaos import flow_program
+from tests.chaos.flow_stage import ENDS, MARKS, FlowStage
 from tests.chaos.machines import machine
 from tests.chaos.scenes import PATIENCE_S, Scene, Started, kill, until
 
@@ -224,3 +225,48 @@ def test_who_stood_still_and_was_overtaken_writes_nothing_more(
     assert looked(scene, "SELECT id, state, ended_ms FROM turns") == turns
     assert Counter(lines(scene, "steps")) == {"first": 1, "b": 1}
     assert lines(scene, "effects") == ["turn"]
+
+
+ANSWERED = """
+import os, runpy, signal
+from pathlib import Path
+from segue.rehearsal.agent.store import Session
+
+add = Session.add
+
+def struck(session, message):
+    done = add(session, message)
+    blows = Path(os.environ["PLACE"]) / "blows"
+    if message.is_anchor and not blows.exists():
+        blows.touch()
+        if os.environ["STRUCK"] == "both":
+            os.kill(os.getppid(), signal.SIGKILL)
+        os.kill(os.getpid(), signal.SIGKILL)
+    return done
+
+Session.add = struck
+runpy.run_module("segue.rehearsal.agent", run_name="__main__")
+"""
+"""The agent, killed once: when its session has its answer, and nobody else does."""
+
+
+@pytest.mark.parametrize("struck", ["the agent", "both"])
+def test_killed_between_its_answer_and_the_end_of_its_output(scene: Scene, struck: str) -> None:
+    """Its session shows that it has answered, so it is not asked again."""
+    stage = FlowStage(scene)
+    scene.segue.env["STRUCK"] = struck
+    (stage.place / "struck.py").write_text(ANSWERED)
+    command = msgspec.json.encode([sys.executable, "-P", str(stage.place / "struck.py")]).decode()
+    scene.segue.config(f"[agents.rehearsal]\ncommand = {command}\n")
+    words = stage.words("escalate", stage.tree("tree"), "k")
+    ended = stage.start(*words).end(PATIENCE_S)
+    if struck == "both":
+        assert ended.code == -9, ended.stderr[-3000:]
+        ended = stage.start(*words).end(PATIENCE_S)
+    assert (ended.code, ended.turn["end"], ended.turn["rounds"]) == (0, *ENDS["escalate"]), ended
+    assert (stage.place / "blows").exists()
+    assert stage.effects == list(MARKS["escalate"])
+    assert sorted(stage.answers()) == list(MARKS["escalate"]), "each has answered once"
+    (first, *_) = (step for step in ended.turn["steps"] if step["run"])
+    assert "the disk is full" in first["result"]["text"]
+    assert first["result"]["status"] == "ok"

@@ -112,3 +112,20 @@ def test_the_example_can_be_run(program: Program) -> None:
     assert (told["end"], told["rounds"]) == ("done", 3)
     dry = program("escalate", "watch/FLOW.toml", "--json", "--dry-run", "--max-tier", "2", more=env)
     assert (report(dry.stdout)["end"], report(dry.stdout)["rounds"]) == ("capped", 2)
+
+
+@pytest.mark.parametrize(
+    ("says", "end", "reason", "code"),
+    [
+        (DONE, "done", "it works again", 0),
+        (UP, "capped", "the disk is full", 1),
+        ("hm", "failed", "the answer has no JSON block", 1),
+    ],
+)
+def test_it_says_how_it_ended_and_why(program: Program, says: str, end: str, reason: str, code: int) -> None:
+    write(program, f"[[say {says}]]")
+    done = program("escalate", "FLOW.toml", "--key", "k")
+    assert (done.code, done.stdout) == (code, f"{end}: {reason}\n"), done.stderr
+    again = program("flow", "watch", "k")
+    assert (again.code, again.stdout) == (code, done.stdout), again.stderr
+    assert f"  {end}: {reason}\n" in program("flow", "show", "k").stdout

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import msgspec
 import pytest
 
-from segue import Chain, FlowShown, InUse, Misuse, Segue
+from segue import Chain, FlowShown, InUse, Misuse, Segue, SegueError
 from segue.flows.review.verdict import Verdict, parse
 from tests.integration.conftest import Program
 from tests.integration.test_flows import begun, polled
@@ -512,6 +512,50 @@ def test_two_reviews_never_work_in_one_tree(stage: Stage) -> None:
         await segue.flows.join(first.flow)
 
     stage.within(work)
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"reviewer": "nobody"}, 'there is no agent "nobody"'),
+        ({"coordinator": "nobody"}, 'there is no agent "nobody"'),
+        ({"reviewer_account": "other"}, "other"),
+        ({"reviewer": "codex"}, "[Cc]odex"),
+    ],
+)
+def test_who_cannot_take_part_is_refused_before_anybody_works(
+    stage: Stage, options: dict[str, str], why: str
+) -> None:
+    stage.env["PATH"] = "/usr/bin:/bin"  # no agent is installed there
+    with pytest.raises(SegueError, match=why):
+        stage.review(**options)
+
+    async def stored(segue: Segue) -> int:
+        return len(await segue.flows.ls(every=True))
+
+    assert stage.within(stored) == 0
+    assert not stage.sessions.exists()
+
+
+def test_what_a_session_knows_is_not_sent_again(stage: Stage) -> None:
+    stage.play(
+        *((CODER_FULL, "[[write a 1]] [[say one]]"),),
+        *((CODER_DELTA, f"[[write a {n + 1}]] [[say more]]", n) for n in (1, 2)),
+        (REVIEWER_FULL, reject("a", "b")),
+        (REVIEWER_DELTA, reject("a:resolved", "b"), 1),
+        (REVIEWER_DELTA, APPROVE, 2),
+    )
+    shown = stage.review(checks=["echo it-is-broken; false"])
+    assert (shown.end, shown.rounds) == ("approved", 3), shown.failure
+    told = stage.prompts(shown)
+    printed = {key: text.count("it-is-broken\n```") for key, text in told.items()}
+    assert printed == {**dict.fromkeys(told, 0), "reviewer/1": 1, "coder/2": 1}, "each is shown it once"
+    assert "exit code 1, with the same output as last time" in told["coder/3"]
+    assert "exit code 1, with the same output as last time" in told["reviewer/2"]
+    assert ("about a" in told["coder/2"], "about a" in told["coder/3"]) == (True, False)
+    assert "about a" not in told["reviewer/3"]
+    for key in ("coder/3", "reviewer/3"):
+        assert "about b" in told[key], "what is open is said"
 
 
 def test_the_reviewer_can_begin_with_a_fork_of_the_coders_session(stage: Stage) -> None:

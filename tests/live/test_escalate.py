@@ -12,7 +12,7 @@ import pytest
 
 from tests.chaos.scenes import until
 from tests.clis import CLIS
-from tests.live.spending import spent_usd
+from tests.live.spending import reported_usd
 from tests.live.talk import QUICK, Said, Talk, talking
 
 CLAUDE = [pytest.param(("claude", CLIS["claude"].newest), id=f"claude-{CLIS['claude'].newest}")]
@@ -74,7 +74,7 @@ def test_each_tier_has_its_own_permissions_in_one_session(talk: Talk) -> None:
     for name in ("input", "cache_read", "cache_write", "output"):
         assert chain["usage"][name] == sum(getattr(each.usage, name) for each in talk.model.requests), name
     for account in (told, chain):
-        assert account["cost_usd"] == pytest.approx(spent_usd(talk.model.requests), abs=1e-6)
+        assert account["cost_usd"] == pytest.approx(reported_usd(talk), abs=1e-6)
 
 
 @ON_CLAUDE

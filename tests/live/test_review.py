@@ -23,7 +23,7 @@ from tests.integration.test_review import (
     reject,
 )
 from tests.live.conftest import OBSTACLE
-from tests.live.spending import spent_usd
+from tests.live.spending import listed_usd, reported_usd
 from tests.live.talk import Said, Talk, talking
 
 TASK = "Count the words\n\nThe-whole-task is told here, once.\n"
@@ -108,7 +108,8 @@ def test_approved_in_two_rounds_and_only_the_delta_is_sent(tmp_path: Path) -> No
             served = sum(getattr(each.usage, name) for each in talk.model.requests)
             assert chain["usage"][name] == served, name
         for account in (told, chain):
-            assert account["cost_usd"] == pytest.approx(spent_usd(talk.model.requests), abs=1e-6)
+            assert account["cost_usd"] == pytest.approx(reported_usd(talk), abs=1e-6)
+            assert account["cost_usd"] == pytest.approx(listed_usd(talk.model.requests), abs=1e-6)
 
 
 def test_a_reviewer_that_wants_the_coder_to_start_over(tmp_path: Path) -> None:

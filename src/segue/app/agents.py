@@ -19,6 +19,7 @@ from segue.config.schema import Config
 from segue.core.environment import child_environment
 from segue.core.errors import SegueError
 from segue.core.request import Runtime
+from segue.turns.agent_choice import resolve_agent, surroundings
 
 if TYPE_CHECKING:
     from segue.app.workspace import Workspace
@@ -32,6 +33,16 @@ def survey(env: Mapping[str, str], cwd: Path) -> list[AgentShown]:
     cache = probe_cache(env)
     with ThreadPoolExecutor(AT_ONCE) as pool:
         return list(pool.map(lambda name: _look(name, config, cache, env), registry.imported(config)))
+
+
+def found_agent(
+    name: str | None, account: str | None, config: Config, env: Mapping[str, str], cwd: Path
+) -> tuple[Agent, str | None, Runtime]:
+    """The agent and account that a turn would use there, and the program. Raises if there is none."""
+    agent, named, chosen = resolve_agent(name, account, config, env, cwd)
+    child, _ = surroundings(agent, chosen, env)
+    command = config.commands.get(agent.facts.name)
+    return agent, named, probe.probe(agent, env=child.env, configured=command, cache=probe_cache(env))
 
 
 def with_models(agents: Iterable[AgentShown], workspace: Workspace) -> list[AgentShown]:

@@ -11,18 +11,23 @@ from segue.app.run_shapes import OpenQuestion, ToolAnswer
 from segue.app.workspace import Workspace
 from segue.core.budget import STOP, ReachedBudget, amount_of, in_dollars, is_enough, reached_in_words
 from segue.core.errors import Conflict, Gone, Misuse
+from segue.core.flow import FlowQuestion
 from segue.core.outcome import Failure
 from segue.core.question import question_names
 from segue.store.budgets import RaisedTo
+from segue.store.flow_records import FlowRow, StepRow
 from segue.store.questions import QuestionRow
 from segue.store.records import QUEUED, TurnRow
 from segue.store.store import Store
+from segue.system import clock
 from segue.turns.budget import raised_to
 from segue.turns.message import enqueue
 from segue.turns.prepare import prepare
 from segue.turns.queued_run import take_out
 from segue.turns.request import QueuedRequest
 
+GIVE_UP = "stop"
+"""The answer that gives up the turn of a flow."""
 ANSWERED = "this question has been answered"
 HOW = "a budget takes budget: the amount that it is raised to, in dollars; or allow: false"
 
@@ -117,3 +122,25 @@ def _once_more(
 
 def _json(to: RaisedTo) -> str:
     return msgspec.json.encode(to).decode()
+
+
+def answer_flow_budget(workspace: Workspace, row: FlowRow, step: StepRow, text: str) -> None:
+    """A turn of a flow waits. ``text``: the amount that the budget is raised to, or ``stop``."""
+    store = workspace.store
+    reached = msgspec.json.decode(step.question or "{}", type=FlowQuestion).budget
+    if reached is None:
+        raise Gone("it is not known which budget was reached")
+    if text.strip().lower() == GIVE_UP:
+        answered = store.flows.keep_budget(row.id, step.key)
+    else:
+        amount = amount_of(reached, text)
+        if amount is None or not is_enough(reached, amount):
+            least = in_dollars(reached.suggested)
+            raise Misuse(
+                f"answer with an amount in dollars, or stop: {reached_in_words(reached)}; {least} is enough"
+            )
+        conversation = store.conversation(step.conversation or "")
+        to = raised_to(reached, conversation.id if conversation is not None else "", amount)
+        answered = store.flows.raise_budget(row.id, step.key, to, clock.new_id())
+    if not answered:
+        raise Conflict(ANSWERED)

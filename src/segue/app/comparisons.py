@@ -15,7 +15,7 @@ from anyio.to_thread import run_sync
 from segue.app import flows
 from segue.app.flow_report import shown
 from segue.app.flow_shapes import FlowShown
-from segue.app.reviews import ReviewOrder, start_review
+from segue.app.reviews import ReviewOrder, refuse_absent, start_review
 from segue.core.errors import Misuse, NotFound
 from segue.core.flow import FlowState
 from segue.core.usage import Usage
@@ -76,6 +76,7 @@ async def start_comparison(
         raise Misuse("with the memory fresh for all roles there is nothing to compare")
     at = segue.workspace
     where = await run_sync(flows.directory_of, at, cwd)
+    await run_sync(refuse_absent, order, at, where)
     id_ = clock.new_id() if key is None else sha256(key.encode()).hexdigest()[:26]
     env = at.child.env
     place = at.home.root / "comparisons" / id_

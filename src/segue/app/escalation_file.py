@@ -13,9 +13,8 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
-from segue.agents import probe
+from segue.app.agents import found_agent
 from segue.config.explain import no_such, refused
-from segue.config.home import home_of
 from segue.config.load import load
 from segue.config.schema import Config
 from segue.config.source import read_file
@@ -23,7 +22,6 @@ from segue.core.errors import ConfigError, Misuse, SegueError
 from segue.core.request import Grant, Posture
 from segue.flows.cooldowns import KEY
 from segue.flows.escalation_plan import Above, Cooldown, EscalationPlan, Policy, Positive, Tier
-from segue.turns.agent_choice import resolve_agent, surroundings
 from segue.turns.permissions import grant_terms
 from segue.turns.request import NONE, TurnRequest, name_of
 
@@ -107,10 +105,7 @@ class EscalationFile:
     ) -> Tier:
         place = f"[[tier]] {n} ({tier.name})"
         try:
-            agent, named, account = resolve_agent(tier.agent, tier.account, config, env, cwd)
-            child, _ = surroundings(agent, account, env)
-            command = config.commands.get(agent.facts.name)
-            runtime = probe.probe(agent, env=child.env, configured=command, cache=home_of(env).probes)
+            agent, named, runtime = found_agent(tier.agent, tier.account, config, env, cwd)
         except SegueError as error:
             raise self._error(f"{place} agent", error.message) from None
         name, can = name_of(agent, runtime), runtime.capabilities

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import msgspec
 
-from segue.app.flow_budgets import answer_budget
 from segue.app.flow_report import question_of, shown
 from segue.app.flow_shapes import FlowShown
 from segue.app.workspace import Workspace
@@ -171,7 +170,9 @@ def answer(workspace: Workspace, name: str, text: str, step: str | None = None) 
     if row.state not in UNFINISHED:
         raise Gone(f"the flow {row.id} is {row.state}; nothing can be answered any more")
     if found.kind == "turn":
-        answer_budget(workspace, row, found, text)
+        from segue.app.budget_answers import answer_flow_budget
+
+        answer_flow_budget(workspace, row, found, text)
         return find(workspace, row.id)
     choices = question_of(found).choices
     if choices and text not in choices:

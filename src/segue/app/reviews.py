@@ -12,7 +12,9 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from segue.app import flows
+from segue.app.agents import found_agent
 from segue.app.flow_shapes import Above, FlowShown
+from segue.config.load import load
 from segue.core.errors import Misuse
 from segue.core.request import Posture
 from segue.flows.definition import built_in
@@ -21,6 +23,7 @@ from segue.flows.review.orders import Memory, ReviewOrder, ReviewResult, RoleOrd
 
 if TYPE_CHECKING:
     from segue.app.segue import Segue
+    from segue.app.workspace import Workspace
 
 __all__ = ["Memory", "ReviewCall", "ReviewOptions", "ReviewOrder", "ReviewResult", "RoleOrder"]
 ROLES = ("coder", "reviewer", "coordinator")
@@ -105,6 +108,7 @@ async def start_review(
     at = segue.workspace
     where = await run_sync(flows.directory_of, at, cwd)
     env = at.child.env
+    await run_sync(refuse_absent, order, at, where)
     await run_sync(snapshot, where, env)  # refused without git
     await run_sync(flows.refuse_busy_tree, at, where, key)
     definition = built_in("review")
@@ -115,6 +119,13 @@ async def start_review(
     if not elsewhere:
         await segue.service.flows.start(definition, row)
     return await segue.flows.show(row.id)
+
+
+def refuse_absent(order: ReviewOrder, at: Workspace, where: Path) -> None:
+    """Raise if an agent or account of the review is not there, before anybody works."""
+    config = load(at.env, where)
+    for role in filter(None, (order.coder, order.reviewer, order.coordinator)):
+        found_agent(role.agent, role.account, config, at.env, where)
 
 
 def _bare(order: ReviewOrder) -> ReviewOrder:

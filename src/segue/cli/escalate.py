@@ -34,6 +34,7 @@ def command(
     Each tier says at its end whether the next one has to go on. That one continues its session, with its own
     model and permissions. segue init escalate writes an example.
 
+    It ends as done (exit code 0), capped (the highest tier escalates, too) or failed (1), or cancelled (130).
     If the budget (--budget, or in the file) does not cover a tier, it asks, and segue answer raises it.
 
     The daemon runs it, if there is one. Otherwise it runs in this process, and Ctrl-C pauses it.

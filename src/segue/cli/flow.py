@@ -177,7 +177,7 @@ def _stop(flow: str, what: str, as_json: bool) -> None:
 
 def _say(shown: FlowShown) -> None:
     from segue.cli.render import words
-    from segue.cli.render.flow_view import step_line, summary
+    from segue.cli.render.flow_view import reason_of, step_line, summary
 
     say(f"{shown.flow}  {summary(shown)}")
     for step in shown.steps:
@@ -189,6 +189,8 @@ def _say(shown: FlowShown) -> None:
         say(f"  {question.step} asks: {words.one_line(question.text)}{choices}")
     if shown.waits is not None:
         say(f"  {words.one_line(shown.waits.why)}")
+    if reason := reason_of(shown):
+        say(f"  {shown.end}: {words.one_line(reason)}")
     if shown.failure is not None:
         say(f"  {words.one_line(shown.failure)}")
     if shown.next is not None:

@@ -15,7 +15,7 @@ from contextlib import aclosing, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from segue.cli.render.flow_view import FlowView, summary
+from segue.cli.render.flow_view import FlowView, reason_of, summary
 from segue.cli.render.output import say, say_json
 from segue.core.errors import InUse, StoreAway
 
@@ -28,6 +28,8 @@ LOST_S = 10.0
 """How long a flow that should run may have no process before nobody is expected to run it."""
 AWAY_S = 120.0
 """How long the store may be away while a flow is followed: as long as for whoever runs it."""
+SHORT = ("capped", "stalemate")
+"""Ends of flows that could not finish what they were for."""
 Work = Callable[["Segue"], Awaitable[str]]
 Told = Callable[["FlowShown", bool, bool], int]
 
@@ -68,6 +70,8 @@ def tell(shown: FlowShown, as_json: bool, interrupted: bool = False) -> int:
         say(f"segue: {shown.flow} {summary(shown)}", err=True)
         if shown.waits is not None:
             say(f"segue: {shown.waits.why}", err=True)
+        if reason := reason_of(shown):
+            say(f"{shown.end}: {reason}")
         if shown.failure is not None:
             say(f"segue: {shown.failure}", err=True)
         for each in shown.questions:
@@ -79,9 +83,10 @@ def tell(shown: FlowShown, as_json: bool, interrupted: bool = False) -> int:
 
 
 def exit_code(shown: FlowShown) -> int:
-    """0: it is done, or goes on; 1: it failed, or needs somebody; 130: it was cancelled or paused."""
+    """0: it is done, or goes on; 1: it failed, ended too early, or needs somebody; 130: it was cancelled or
+    paused."""
     codes = {"failed": 1, "needs_you": 1, "cancelled": 130, "paused": 130}
-    return codes.get(shown.state, 0)
+    return codes.get(shown.state, 1 if shown.end in SHORT else 0)
 
 
 async def _run(

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 import msgspec
 
+from segue.core.prompt_parts import one_line
 from segue.core.turn import Check
 from segue.core.usage import count_in_words
 
@@ -124,7 +125,7 @@ def reached_of(budget: Budget, price: Expected, message: str) -> ReachedBudget:
         predicted_from=price.source,
         suggested=_suggested(budget, price.usd or 0.0),
         spent_on=_dearest(budget.spent_on),
-        message=" ".join(message[: 4 * EXCERPT].split())[:EXCERPT],
+        message=one_line(message[: 4 * EXCERPT], EXCERPT),
     )
 
 

@@ -23,7 +23,8 @@ The kinds, and what they mean for the next turn, are the same for every agent:
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import msgspec
 
@@ -185,6 +186,12 @@ def unanswered(reading: TurnState, denied: DeniedTools | None = None) -> Failure
     if refused:
         return Failure("tool_denied", "it gave no answer after a tool was refused")
     return Failure("model_error", "the model gave an empty answer")
+
+
+def kept_answer(reading: TurnState, evidence: Mapping[str, Any]) -> str:
+    """The answer at the end of the session, if the output does not say that the turn has ended: the process
+    was killed in between. ``evidence`` has it as ``answered``."""
+    return str(evidence.get("answered") or "") if reading.end is None else ""
 
 
 def nothing_known(outcome: Outcome) -> bool:

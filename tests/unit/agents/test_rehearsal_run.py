@@ -268,7 +268,7 @@ def test_evidence_looks_for_the_announced_session(tmp_path: Path) -> None:
     reading = TurnState()
     request = Request(prompt="hi", cwd=tmp_path)
     reading.add(ev.Session("s1"))
-    assert AGENT.evidence(request, PLACE, tmp_path, reading) == {"session_exists": False}
+    assert AGENT.evidence(request, PLACE, tmp_path, reading)["session_exists"] is False
     (tmp_path / "sessions").mkdir()
     (tmp_path / "sessions" / "s1.jsonl").touch()
-    assert AGENT.evidence(request, PLACE, tmp_path, reading) == {"session_exists": True}
+    assert AGENT.evidence(request, PLACE, tmp_path, reading)["session_exists"] is True

@@ -58,7 +58,30 @@ def test_a_delta_does_not_repeat_the_task() -> None:
     assert "make lint" not in coder
     assert "`make lint`: succeeded" in reviewer
     assert "since your last look" in reviewer
-    assert "(minor, outside): the logo" in reviewer
+
+
+def test_a_delta_names_what_is_settled_without_its_text() -> None:
+    """The session has read it before."""
+    coder, reviewer = prompts.coder_delta(LATER), prompts.reviewer_delta(LATER, "+x", "done")
+    assert "- a (major, open): it leaks" in coder
+    assert "- a (major, open): it leaks" in reviewer
+    assert "# Resolved; leave it as it is\n\nb" in coder
+    assert "- resolved: b\n- outside: z" in reviewer
+    assert "wrong name" not in coder + reviewer
+    assert "the logo" not in coder + reviewer
+
+
+def test_a_delta_does_not_repeat_the_output_of_a_check() -> None:
+    same = CheckResult(command="make test", code=1, output="1 failed")
+    coder = prompts.coder_delta(LATER, (same,))
+    assert "`make test`: exit code 1, with the same output as last time" in coder
+    assert "1 failed" not in coder
+    reviewer = prompts.reviewer_delta(LATER, "+x", "done", LATER.checks)
+    assert "1 failed" not in reviewer
+    assert "`make lint`: succeeded, with the same output as last time" in reviewer
+    assert "`make slow`: took too long and was ended" in reviewer, "it had no output"
+    other = CheckResult(command="make test", code=1, output="2 failed")
+    assert "1 failed" in prompts.reviewer_delta(LATER, "+x", "done", (other,))
 
 
 def test_the_reviewer_sees_the_changes_and_how_to_answer() -> None:

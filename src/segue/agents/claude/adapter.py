@@ -206,15 +206,18 @@ class Claude:
         return msgspec.json.encode({"type": "control_response", "response": body}) + b"\n"
 
     def evidence(self, request: Request, place: RunPlace, home: Path, reading: TurnState) -> Evidence:
-        """Where the requested session is: Claude has reported a crash as "not found"."""
-        session = request.start.session
-        if session is None:
-            return {}
-        path = session_format.find_file(home, session, request.cwd)
-        if path is None:
-            return {"session": "nowhere"}
-        here = path.parent == session_format.project_folder(home, request.cwd)
-        return {"session": "here" if here else "elsewhere"}
+        """Where the requested session is: Claude has reported a crash as "not found". If the output has no
+        end, the answer at the end of the session; but not if a form was asked for, which only the output has.
+        """
+        found, session = {}, request.start.session
+        if reading.end is None and reading.session_id is not None and request.schema is None:
+            written = session_format.find_file(home, reading.session_id, request.cwd)
+            found["answered"] = session_format.last_answer(written, place.started_ms) if written else ""
+        if session is not None:
+            path = session_format.find_file(home, session, request.cwd)
+            here = path is not None and path.parent == session_format.project_folder(home, request.cwd)
+            found["session"] = "nowhere" if path is None else "here" if here else "elsewhere"
+        return found
 
     def conclude(self, ended: Ended) -> Outcome:
         from segue.agents.claude.verdict import conclude  # not needed before Claude starts

@@ -41,6 +41,7 @@ class Record(Link, frozen=True, rename="camel"):
     """A record whose message is decoded only when needed."""
 
     permission_mode: str | None = None
+    timestamp: str | None = None
     attachment: Attachment | None = None
     message: msgspec.Raw = msgspec.Raw()
 

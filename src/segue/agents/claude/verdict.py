@@ -17,6 +17,7 @@ from segue.core.outcome import (
     by_exit,
     by_status,
     fallen,
+    kept_answer,
     last_line,
     unanswered,
 )
@@ -48,7 +49,7 @@ def conclude(ended: Ended) -> Outcome:
     failure = _failure(ended, raw, denied)
     refused = failure is not None and failure.kind == "session_rejected"
     return Outcome(
-        text=_answer(ended.reading, raw) if failure is None else "",
+        text=_answer(ended, raw) if failure is None else "",
         failure=failure,
         session_id=None if refused else ended.reading.session_id,
         model=ended.reading.model,
@@ -64,13 +65,13 @@ def conclude(ended: Ended) -> Outcome:
     )
 
 
-def _answer(reading: TurnState, raw: dict[str, Any]) -> str:
+def _answer(ended: Ended, raw: dict[str, Any]) -> str:
     """The answer; if it was asked for by a schema, with the value at its end."""
     value = raw.get("structured_output")
     if value is None:
-        return reading.answer
+        return kept_answer(ended.reading, ended.evidence) or ended.reading.answer
     block = f"```json\n{msgspec.json.encode(value).decode()}\n```"
-    return f"{reading.answer.rstrip()}\n\n{block}".lstrip()
+    return f"{ended.reading.answer.rstrip()}\n\n{block}".lstrip()
 
 
 def _pays(reading: TurnState, raw: dict[str, Any]) -> Pays | None:
@@ -86,6 +87,8 @@ def _failure(ended: Ended, raw: dict[str, Any], denied: DeniedTools) -> Failure 
     if ended_by_us is not None:
         return ended_by_us
     end = ended.reading.end
+    if kept_answer(ended.reading, ended.evidence):
+        return None
     if end is None:
         return _without_result(ended)
     if end.ok and raw.get("structured_output") is not None:

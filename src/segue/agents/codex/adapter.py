@@ -181,10 +181,12 @@ class Codex:
         """The rollout of the session that it announced, and whether the requested one exists."""
         requested = request.start.session
         written = rollouts.find(home, reading.session_id)
+        found = trace.trace(written, place.started_ms) if written is not None else None
         return {
             "asked_exists": requested is not None and rollouts.find(home, requested) is not None,
             "exists": written is not None,
-            "trace": trace.trace(written, place.started_ms) if written is not None else None,
+            "trace": found,
+            "answered": found.answered if found is not None else "",
         }
 
     def conclude(self, ended: Ended) -> Outcome:

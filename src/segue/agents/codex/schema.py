@@ -142,6 +142,7 @@ class Event(msgspec.Struct, frozen=True):
     thread_name: str | None = None
     reason: Any = None
     num_turns: int = 0
+    last_agent_message: str | None = None
     error: Failure | None = None
     goal: _Goal | None = None
     info: TokenInfo | None = None

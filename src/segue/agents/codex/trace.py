@@ -38,6 +38,10 @@ _FAILED = re.compile(r"^(?:Process exited with code|Exit code:) [1-9]", re.M)
 _READ_ONLY = re.compile(r"read-only file system", re.I)
 
 
+_BOUNDS = ("task_started", "turn_started", "task_complete", "turn_complete")
+"""Where a turn begins and ends."""
+
+
 class Trace(msgspec.Struct):
     """What the rollout shows about one turn."""
 
@@ -51,6 +55,8 @@ class Trace(msgspec.Struct):
     requests: int = 0
     compacted: bool = False
     """Its history was replaced by a summary, which new versions do not show in the stream."""
+    answered: str = ""
+    """The answer, once the rollout says that the turn has ended with it."""
     error: Any = None
     """Codex's own name for the failure, if this version writes it."""
     blocked: DeniedTools = DeniedTools()
@@ -125,6 +131,8 @@ def _fold(turn: list[Payload], before: Usage | None, whole: bool) -> Trace:
                     trace.plan = payload.rate_limits.plan_type or trace.plan
                 if payload.type == "task_complete" and payload.error is not None:
                     trace.error = payload.error.codex_error_info
+                if payload.type in _BOUNDS:
+                    trace.answered = payload.last_agent_message or ""
     trace.requests = len(totals) - 1
     _refused(trace, turn)
     return trace

@@ -19,6 +19,7 @@ from segue.core.outcome import (
     by_exit,
     by_status,
     fallen,
+    kept_answer,
     last_line,
     unanswered,
 )
@@ -73,7 +74,7 @@ def conclude(ended: Ended) -> Outcome:
     kept = ended.evidence.get("exists", True) and not (failure and failure.kind == "session_rejected")
     writable = ended.request.permission in ("edit", "full")
     return Outcome(
-        text=ended.reading.answer if failure is None else "",
+        text=(kept_answer(ended.reading, ended.evidence) or ended.reading.answer) if failure is None else "",
         failure=failure,
         session_id=ended.reading.session_id if kept else None,
         model=trace.model or ended.request.model,
@@ -105,6 +106,8 @@ def _failure(ended: Ended, trace: Trace) -> Failure | None:
         why = "Codex did not find the session and started a new one"
         return Failure("session_rejected", why, "not_found")
     end = ended.reading.end
+    if kept_answer(ended.reading, ended.evidence):
+        return None
     if end is None:
         return _without_end(ended)
     if end.ok:

@@ -13,7 +13,7 @@ from segue import __version__
 from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
 from segue.agents.decoding import set_variables
 from segue.agents.rehearsal import default_home, stream
-from segue.agents.rehearsal.format import FORMAT, pays
+from segue.agents.rehearsal.format import FORMAT, last_answer, pays
 from segue.core.environment import Route
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
@@ -141,9 +141,12 @@ class Rehearsal:
         return msgspec.json.encode({"type": "answer", "id": event.id, **told}) + b"\n"
 
     def evidence(self, request: Request, place: RunPlace, home: Path, reading: TurnState) -> Evidence:
-        """Whether the announced session is on disk."""
+        """Whether the announced session is on disk; if the output has no end, its answer at the end."""
         session = reading.session_id
-        return {"session_exists": session is not None and (home / "sessions" / f"{session}.jsonl").is_file()}
+        exists = session is not None and (home / "sessions" / f"{session}.jsonl").is_file()
+        if session is None or reading.end is not None:
+            return {"session_exists": exists}
+        return {"session_exists": exists, "answered": last_answer(home, session, place.started_ms)}
 
     def conclude(self, ended: Ended) -> Outcome:
         return stream.conclude(ended)

@@ -38,6 +38,7 @@ class Line(msgspec.Struct, frozen=True):
     text: str = ""
     call_id: str = ""
     time_ms: int | None = None
+    last: bool = False
 
     @property
     def is_answer(self) -> bool:
@@ -183,3 +184,11 @@ def _newest(path: Path, enough: Callable[[list[Line]], bool]) -> list[Line]:
 
 
 FORMAT = RehearsalFormat()
+
+
+def last_answer(home: Path, session: str, since_ms: int) -> str:
+    """The answer of a turn that began then, if the session ends with it."""
+    stored = FORMAT.find(home, session)
+    messages = _newest(stored.path, bool) if stored is not None else []
+    ended = bool(messages) and messages[-1].last and (messages[-1].time_ms or 0) >= since_ms
+    return messages[-1].text if ended else ""

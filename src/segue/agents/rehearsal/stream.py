@@ -8,7 +8,7 @@ import msgspec
 from segue.agents.base import Ended
 from segue.agents.decoding import DAMAGE
 from segue.core import events as ev
-from segue.core.outcome import Failure, Outcome, by_exit, fallen, unanswered
+from segue.core.outcome import Failure, Outcome, by_exit, fallen, kept_answer, unanswered
 from segue.core.usage import Context, Pays, Usage, seen_limits
 
 
@@ -108,7 +108,7 @@ def conclude(ended: Ended) -> Outcome:
     usable = failure is None or failure.kind not in ("session_rejected", "session_busy")
     kept = usable and ended.request.save and ended.evidence.get("session_exists", True)
     return Outcome(
-        text=reading.answer if failure is None else "",
+        text=(kept_answer(reading, ended.evidence) or reading.answer) if failure is None else "",
         failure=failure,
         session_id=reading.session_id if kept else None,
         model=reading.model,
@@ -141,6 +141,8 @@ def _failure(ended: Ended, last: _End | None) -> Failure | None:
     if stopped is not None:
         return stopped
     end = ended.reading.end
+    if kept_answer(ended.reading, ended.evidence):
+        return None
     if end is None or last is None:
         return fallen(ended.exit, "the rehearsal agent")
     if not end.ok:

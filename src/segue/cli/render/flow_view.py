@@ -153,3 +153,12 @@ def _failure(step: FlowStepShown) -> str | None:
 
     kind = msgspec.json.decode(step.result).get("failure")
     return str(kind).replace("_", " ") if kind else None
+
+
+def reason_of(flow: FlowShown) -> str:
+    """Why it ended as it did, if its result says so."""
+    import msgspec
+
+    result = msgspec.json.decode(flow.result) if flow.result is not None else None
+    reason = result.get("reason") if isinstance(result, dict) else None
+    return reason if isinstance(reason, str) else ""

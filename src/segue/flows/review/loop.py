@@ -55,6 +55,8 @@ class Review:
         self._place = Place(task=order.task, round=1, rounds=order.rounds, commands=order.checks)
         self._base = self._looked = ""
         self._marks: list[Mark] = []
+        self._checked: tuple[CheckResult, ...] = ()
+        """The results of the checks in the round before."""
         self._rejections = 0
         self._coder_anew: str | None = None
         """Why the coder begins a new session, if it does."""
@@ -80,6 +82,7 @@ class Review:
         self._place = msgspec.structs.replace(self._place, round=n)
         coded = await self._code(n)
         seen = await self._flow.step(f"look/{n}", self._look, self._looked, returns=Seen)
+        self._checked = self._place.checks
         checks = [await self._check(n, at, each) for at, each in enumerate(self._order.checks, 1)]
         self._place = msgspec.structs.replace(self._place, checks=tuple(checks))
         verdict = await self._judge(n, coded, seen)
@@ -114,7 +117,8 @@ class Review:
         if note is not None:
             turn = await crew.first("coder", f"coder/{n}", place.task, full)
         else:
-            turn = await crew.next("coder", f"coder/{n}", place.task, prompts.coder_delta(place), full)
+            delta = prompts.coder_delta(place, self._checked)
+            turn = await crew.next("coder", f"coder/{n}", place.task, delta, full)
         if settled("coder", turn):
             return turn
         again = prompts.coder_full(place, note_of(turn))
@@ -140,7 +144,7 @@ class Review:
         if note is not None:
             turn = await crew.first("reviewer", f"reviewer/{n}", place.task, full)
         else:
-            delta = prompts.reviewer_delta(place, seen.new, coded.text)
+            delta = prompts.reviewer_delta(place, seen.new, coded.text, self._checked)
             turn = await crew.next("reviewer", f"reviewer/{n}", place.task, delta, full)
         if without_form(turn) or settled("reviewer", turn):
             return turn

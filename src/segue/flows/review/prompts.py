@@ -87,10 +87,14 @@ def coder_full(place: Place, note: str = "") -> str:
     )
 
 
-def coder_delta(place: Place) -> str:
+def coder_delta(place: Place, told: Sequence[CheckResult] = ()) -> str:
+    """``told``: the results of the checks that the session was told before."""
     return _sections(
         f"{place.position} The reviewer has rejected the changes. Resolve the open findings.",
-        *_rejected(place),
+        ("Open findings", _findings(place.findings.open)),
+        ("Resolved; leave it as it is", _ids(place.findings.resolved)),
+        ("The reviewer's notes", place.notes),
+        ("Checks that failed", _results(_failed(place.checks), told)),
     )
 
 
@@ -109,15 +113,15 @@ def reviewer_full(place: Place, diff: str, said: str, note: str = "") -> str:
     )
 
 
-def reviewer_delta(place: Place, diff: str, said: str) -> str:
-    """``diff``: the changes since the reviewer's last look."""
+def reviewer_delta(place: Place, diff: str, said: str, told: Sequence[CheckResult] = ()) -> str:
+    """``diff``: the changes since the reviewer's last look. ``told``: the results of the checks then."""
     return _sections(
         f"{place.position} The coder has worked on your findings.",
-        ("Findings so far", _findings((*place.findings.known, *place.findings.outside))),
+        ("Findings so far", _states(place.findings)),
         ("Your notes of the last round", place.notes),
         ("What the coder says", _quoted(_bounded(said, LONGEST_WORDS))),
         ("Changes since your last look", _quoted(diff, "diff") if diff else "Nothing was changed."),
-        ("Checks", _results(place.checks)),
+        ("Checks", _results(place.checks, told)),
         ("Verdict", REMINDER),
     )
 
@@ -136,12 +140,11 @@ def coordinator_full(place: Place, diff: str, rejections: int) -> str:
 
 
 def _rejected(place: Place) -> list[tuple[str, str]]:
-    failed = [each for each in place.checks if not each.passed]
     return [
         ("Open findings", _findings(place.findings.open)),
         ("Resolved; leave it as it is", _findings(place.findings.resolved)),
         ("The reviewer's notes", place.notes),
-        ("Checks that failed", _results(failed) if failed else ""),
+        ("Checks that failed", _results(_failed(place.checks))),
     ]
 
 
@@ -161,13 +164,30 @@ def _findings(findings: Iterable[Finding]) -> str:
     return "\n".join(f"- {each.id} ({each.severity}, {each.state}): {each.text}" for each in findings)
 
 
-def _results(checks: Sequence[CheckResult]) -> str:
-    return "\n\n".join(map(_result, checks))
+def _ids(findings: Iterable[Finding]) -> str:
+    return ", ".join(each.id for each in findings)
 
 
-def _result(check: CheckResult) -> str:
+def _states(findings: Findings) -> str:
+    """What is open; the rest by its id, because the session knows what it is."""
+    settled = (("resolved", _ids(findings.resolved)), ("outside", _ids(findings.outside)))
+    lines = [_findings(findings.open), *(f"- {state}: {ids}" for state, ids in settled if ids)]
+    return "\n".join(filter(None, lines))
+
+
+def _failed(checks: Sequence[CheckResult]) -> list[CheckResult]:
+    return [each for each in checks if not each.passed]
+
+
+def _results(checks: Sequence[CheckResult], told: Sequence[CheckResult] = ()) -> str:
+    return "\n\n".join(_result(each, each in told) for each in checks)
+
+
+def _result(check: CheckResult, known: bool) -> str:
     how = "took too long and was ended" if check.code is None else f"exit code {check.code}"
     how = "succeeded" if check.passed else how
+    if known and check.output.strip():
+        return f"`{check.command}`: {how}, with the same output as last time"
     return f"`{check.command}`: {how}\n\n{_quoted(check.output)}".strip()
 
 

@@ -133,8 +133,9 @@ class AgentTurn:
             raise Stopped("model_error", "the model's answer could not be read")
         self._count(self.meter.count(_said(reply.parts)))
         texts = [part.text for part in reply.parts if isinstance(part, Text)]
-        answer = self._add("text", "assistant", "\n".join(texts)) if texts else None
-        return [part for part in reply.parts if isinstance(part, Call)], answer
+        calls = [part for part in reply.parts if isinstance(part, Call)]
+        answer = self._add("text", "assistant", "\n".join(texts), last=not calls) if texts else None
+        return calls, answer
 
     def _say(self, part: Part, reply: Reply) -> None:
         if isinstance(part, Thought):
@@ -191,8 +192,8 @@ class AgentTurn:
             return f"Refused: {answer.get('message') or 'no answer'}"
         return ", ".join(map(str, (answer.get("answers") or {}).values())) or "An empty answer."
 
-    def _add(self, kind: Any, role: Any, text: str, call_id: str = "") -> Message:
-        return self.session.add(Message(new_id(), kind, role, text, call_id, now_ms()))
+    def _add(self, kind: Any, role: Any, text: str, call_id: str = "", last: bool = False) -> Message:
+        return self.session.add(Message(new_id(), kind, role, text, call_id, now_ms(), last))
 
 
 def _paced(text: str, reply: Reply) -> Iterator[str]:

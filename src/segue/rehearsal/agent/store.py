@@ -55,6 +55,8 @@ class Message(Struct, frozen=True, tag="message", tag_field="type", omit_default
     text: str
     call_id: str = ""
     time_ms: int = 0
+    last: bool = False
+    """The answer that ends its turn."""
 
     @property
     def item(self) -> Item:
