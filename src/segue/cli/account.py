@@ -213,7 +213,7 @@ def _table(found: list[AccountShown]) -> None:
     for each in found:
         places = [below_home(each.home)] if each.home else ["usual home"]
         places += [f"in {below_home(one)}" for one in each.directories]
-        used = ", ".join(f"{one.window} {one.used:.0%}" for one in each.limits if one.used is not None)
+        used = ", ".join(f"{one.window} {one.used:.0%}" for one in each.limits or () if one.used is not None)
         chosen = "default" if each.default else ""
         rows.append((each.name, each.agent, chosen, used or "–", ", ".join(places)))
     for line in table_lines(rows, width_of(sys.stdout), least=(2,)):
@@ -243,7 +243,7 @@ def _say_details(shown: AccountDetails, as_json: bool) -> None:
         "sets": ", ".join(shown.env),
         "passes on": ", ".join(shown.pass_env),
         "budget": "" if shown.budget is None else f"{money(shown.budget)} a day",
-        "limits": ", ".join(_limit(each) for each in shown.limits),
+        "limits": ", ".join(_limit(each) for each in shown.limits or ()),
         "paid by": "" if shown.pays == "unknown" else PAYER[shown.pays],
         "carries": f"out: {shown.carry_out}, in: {shown.carry_in}",
         "never": f"to or from {', '.join(shown.never)}" if shown.never else "",
