@@ -45,7 +45,7 @@ def with_limits(workspace: Workspace, account: S) -> S:
     except SegueError:  # its agent is not known
         return account
     child, home = surroundings(agent, config.accounts[account.name], workspace.env)
-    who = identity_of(agent, account.name, home, child.env, workspace.store).mark
+    who = identity_of(agent, account.name, home, child, workspace.store).mark
     of = (account.agent, account.name, who)
     pays = agent.pays(home, child.env) if isinstance(agent, TellsPays) else "unknown"
     if pays == "unknown":

@@ -69,12 +69,18 @@ class Messages(Section):
         """Who answered under the account, the last one first."""
         return [Identity(*row) for row in self._db.all(_IDENTITIES.of, agent=agent, account=account)]
 
-    def see_identity(self, agent: str, account: str, seen: Identity, now_ms: int) -> None:
-        """Record who answers now. Of two that would have the same name in marks, the first one keeps it."""
+    def see_identity(
+        self, agent: str, account: str, seen: Identity, now_ms: int, earlier: Sequence[str] = ()
+    ) -> None:
+        """Record who answers now. Of two that would have the same name in marks, the first one keeps it.
+        ``earlier``: what its route may be recorded as."""
         fields = {"agent": agent, "account": account, "login": seen.login, "route": seen.route}
+        new = {**fields, "mark": seen.mark, "seen_ms": now_ms}
         with self._db.writing():
-            if not self._db.run(_IDENTITIES.again, **fields, seen_ms=now_ms):
-                self._db.run(_IDENTITIES.see, **fields, mark=seen.mark, seen_ms=now_ms)
+            if self._db.run(_IDENTITIES.again, **fields, seen_ms=now_ms):
+                return
+            if not any(self._db.run(_IDENTITIES.take_over, **new, earlier=each) for each in earlier):
+                self._db.run(_IDENTITIES.see, **new)
 
     def address(self, message: Message) -> None:
         """Store the message's voice, account, login and ``blank`` flag."""

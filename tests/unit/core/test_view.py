@@ -16,6 +16,7 @@ from segue.core.view import (
     has_walls,
     hidden,
     identify,
+    is_same_user,
     own_slice,
     risen,
     told_apart,
@@ -245,4 +246,33 @@ ANN, BOB = "a" * 16, "b" * 16
     ],
 )
 def test_who_answers(known: list[Identity], login: str | None, route: str | None, mark: str) -> None:
-    assert identify(known, login, route, lambda one, two: f"{one}+{two}").mark == mark
+    routes = () if route is None else (route,)
+    assert identify(known, login, routes, lambda one, two: f"{one}+{two}").mark == mark
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ((ANN, "."), (ANN, "r."), True),
+        ((ANN, "."), (BOB, "."), False),
+        ((UNKNOWN, "."), (UNKNOWN, "."), False),
+        ((UNKNOWN, ".k"), (ANN, "r.k"), True),
+        ((ANN, ".k"), (ANN, ".l"), False),
+        ((ANN, ".k"), (ANN, "."), False),
+    ],
+)
+def test_two_accounts_are_one_users(one: tuple[str, str], other: tuple[str, str], same: bool) -> None:
+    assert is_same_user(Identity(*one, "x"), Identity(*other, "y")) is same
+
+
+@pytest.mark.parametrize(
+    ("known", "found"),
+    [
+        ([Identity(ANN, "r", ANN)], Identity(ANN, "r.k2", ANN)),
+        ([Identity(ANN, "r.k1", ANN)], Identity(ANN, "r.k2", f"{ANN}+r.k2")),
+        ([Identity(ANN, "r", ANN), Identity(ANN, "r.k2", "x")], Identity(ANN, "r.k2", "x")),
+        ([Identity(BOB, "r", BOB)], Identity(ANN, "r.k2", ANN)),
+    ],
+)
+def test_what_was_recorded_under_an_earlier_form_of_the_route(known: list[Identity], found: Identity) -> None:
+    assert identify(known, ANN, ("r.k2", "r"), lambda one, two: f"{one}+{two}") == found

@@ -18,7 +18,7 @@ from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
 from segue.agents.codex import VARIABLES, default_home, rollouts, stream, trace, verdict
 from segue.agents.codex import format as session_format
 from segue.agents.codex.format import FORMAT
-from segue.agents.decoding import set_variables
+from segue.agents.decoding import given_keys, set_variables
 from segue.core.environment import Route
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
@@ -138,7 +138,8 @@ class Codex:
 
     def route(self, home: Path, env: Mapping[str, str]) -> Route | None:
         found = set_variables(env, ("OPENAI_BASE_URL",), self.facts.keys)
-        return Route("key" if "CODEX_API_KEY" in found else "login", found)
+        keys = given_keys(env, self.facts.keys)
+        return Route("key" if "CODEX_API_KEY" in keys else "login", found, keys)
 
     def default_home(self, env: Mapping[str, str]) -> Path:
         return default_home(env)
