@@ -16,7 +16,7 @@ import msgspec
 from segue.core.environment import Route
 from segue.core.ids import sha256_hex
 from segue.core.json_values import decode
-from segue.core.usage import Pays
+from segue.core.usage import Limit, Pays
 from segue.core.view import UNREADABLE
 
 T = TypeVar("T")
@@ -43,6 +43,31 @@ class TellsPays(Protocol):
 
     def pays(self, home: Path, env: Mapping[str, str]) -> Pays:
         """What will pay for a run, as far as settings and variables tell."""
+
+
+class LimitsInquiry(msgspec.Struct, frozen=True):
+    """How a CLI is asked for its usage limits: the arguments that start its server, and what that is sent."""
+
+    args: tuple[str, ...]
+    sent: bytes
+
+
+class LimitsTold(msgspec.Struct, frozen=True):
+    """What it tells, or why it does not."""
+
+    limits: tuple[Limit, ...] = ()
+    problem: str | None = None
+
+
+@runtime_checkable
+class TellsLimits(Protocol):
+    """An agent that can be asked for its usage limits without asking a model."""
+
+    def limits_inquiry(self, home: Path, env: Mapping[str, str]) -> LimitsInquiry | None:
+        """How; None: not under this login."""
+
+    def limits_told(self, line: bytes) -> LimitsTold | None:
+        """What a line of the answer says; None: nothing about limits."""
 
 
 def moment_ms(text: str | None) -> int | None:

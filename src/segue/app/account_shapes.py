@@ -58,3 +58,13 @@ class LoginCommand(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     command: str
     """A line for a shell."""
+
+
+class LimitsRefreshed(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of an account's usage limits after its CLI was asked."""
+
+    account: str
+    limits: tuple[LimitShown, ...] | None
+    """As in the account."""
+    why_not: str | None = None
+    """Why the CLI was not asked, or did not tell; null: it did."""

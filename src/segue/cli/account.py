@@ -17,10 +17,16 @@ from segue.core.errors import Misuse
 
 if TYPE_CHECKING:
     from segue.app.account_shapes import AccountDetails, AccountShown
+    from segue.app.workspace import Workspace
     from segue.core.usage import LimitShown
 
 NAME = click.argument("name", shell_complete=complete_accounts)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+REFRESH = click.option(
+    "--refresh",
+    is_flag=True,
+    help="First ask the CLI for its limits, if it can tell them without a model.",
+)
 
 
 @click.group("account", short_help="Manage accounts.")
@@ -39,12 +45,15 @@ def command() -> None:
 
 
 @command.command("ls", short_help="List the accounts.")
+@REFRESH
 @JSON
-def ls(as_json: bool) -> None:
+def ls(refresh: bool, as_json: bool) -> None:
     """List the accounts: their agents, homes, defaults, directories, and how much of their limits is used."""
     from segue.app.segue_accounts import listed
 
     with open_here() as workspace:
+        if refresh:
+            _refresh(workspace, sorted(workspace.config.accounts))
         found = listed(workspace)
     if as_json:
         say_json(found)
@@ -56,12 +65,15 @@ def ls(as_json: bool) -> None:
 
 @command.command("show", short_help="Show an account, and who it is.")
 @NAME
+@REFRESH
 @JSON
-def show(name: str, as_json: bool) -> None:
+def show(name: str, refresh: bool, as_json: bool) -> None:
     """Show the account NAME, and a fingerprint of who it is: hashes and names only, no secrets."""
     from segue.app import accounts
 
     with open_here() as workspace:
+        if refresh:
+            _refresh(workspace, [name])
         details = accounts.with_limits(workspace, accounts.show(workspace.env, workspace.cwd, name))
     _say_details(details, as_json)
 
@@ -198,6 +210,22 @@ def _pair(text: str) -> tuple[str, str]:
     if not name or not equals:
         raise Misuse(f'--env needs NAME=VALUE, not "{text}"; to pass on a variable of yours, use --pass-env')
     return name, value
+
+
+def _refresh(workspace: Workspace, names: list[str]) -> None:
+    """Where a CLI does not tell, what was seen before is shown."""
+    from segue.app import accounts
+    from segue.core.errors import SegueError
+
+    for name in names:
+        try:
+            why_not = accounts.refresh(workspace, name).why_not
+        except SegueError as error:
+            if len(names) == 1:
+                raise
+            why_not = error.message
+        if why_not is not None:
+            say(f"segue: {name}: {why_not}", err=True)
 
 
 def _failed(argv: tuple[str, ...], code: int) -> int:

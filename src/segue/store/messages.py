@@ -140,6 +140,13 @@ class Messages(Section):
         row = self._db.one(_LOGINS.payer, agent=agent, account=account, login=login)
         return "unknown" if row is None else row[0]
 
+    def see_limits(
+        self, agent: str, account: str, login: str, limits: Iterable[Limit], pays: Pays, now_ms: int
+    ) -> None:
+        """Record what a login was told about its usage limits, and what pays."""
+        with self._db.writing():
+            self._see_limits(agent, account, login, limits, pays, now_ms)
+
     def _see_limits(
         self, agent: str, account: str, login: str, limits: Iterable[Limit], pays: Pays, now_ms: int
     ) -> None:

@@ -18,7 +18,7 @@ from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
 from segue.agents.codex import VARIABLES, default_home, rollouts, stream, trace, verdict
 from segue.agents.codex import format as session_format
 from segue.agents.codex.format import FORMAT
-from segue.agents.decoding import given_keys, set_variables
+from segue.agents.decoding import LimitsInquiry, LimitsTold, given_keys, set_variables
 from segue.core.environment import Route
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
@@ -146,6 +146,18 @@ class Codex:
 
     def pays(self, home: Path, env: Mapping[str, str]) -> Pays:
         return session_format.pays(home, env)
+
+    def limits_inquiry(self, home: Path, env: Mapping[str, str]) -> LimitsInquiry | None:
+        if self.pays(home, env) != "subscription":
+            return None
+        from segue.agents.codex.app_server import INQUIRY
+
+        return INQUIRY
+
+    def limits_told(self, line: bytes) -> LimitsTold | None:
+        from segue.agents.codex.app_server import told
+
+        return told(line)
 
     def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         _refuse(request, runtime.capabilities)

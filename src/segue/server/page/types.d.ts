@@ -678,6 +678,12 @@ export interface Limits {
   order: "listed" | "most_room" | "soonest_reset";
 }
 
+export interface LimitsRefreshed {
+  account: string;
+  limits: LimitShown[] | null;
+  why_not: string | null;
+}
+
 export interface Load {
   tokens: number | null;
   reserved: number;
