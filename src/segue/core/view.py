@@ -145,8 +145,15 @@ def hidden(
     login: str,
     closed: Closed | None = None,
 ) -> int:
-    """How many messages are behind the wall."""
-    return len(messages) - len(in_front(messages, voice, account, login, closed))
+    """How many messages are behind the wall, and were not carried over either."""
+    marks = _in_front(messages, voice, account, login, closed)
+    count, carried = 0, set[str]()
+    for message in reversed(messages):
+        if message.under in marks:
+            carried.update(message.under if message.kind == "carried" else ())
+        elif not carried.issuperset(map(consented, message.under)):
+            count += 1
+    return count
 
 
 def view(seen: list[Message], voice: Voice, history: History) -> list[Message]:

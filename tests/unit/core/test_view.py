@@ -250,6 +250,31 @@ def test_who_answers(known: list[Identity], login: str | None, route: str | None
     assert identify(known, login, routes, lambda one, two: f"{one}+{two}").mark == mark
 
 
+def carried(under: str) -> Message:
+    """A block that was carried over to claude/home."""
+    marks = tuple(sorted({f"claude/home/{BOB}", *under.split()}))
+    return Message(id="c", sender="user", voice=CLAUDE, account="home", under=marks, kind="carried")
+
+
+def test_what_was_carried_over_is_not_behind_the_wall_any_more() -> None:
+    def spoken(name: str, under: str) -> Message:
+        return Message(id=name, sender="user", voice=CLAUDE, account="work", under=tuple(under.split()))
+
+    ann, old = f"claude/work/{ANN}", f"claude/old/{ANN}"
+    first, second, later = spoken("u1", old), spoken("u2", ann), spoken("u3", ann)
+    behind = [
+        hidden(messages, CLAUDE, "home", BOB)
+        for messages in (
+            [first, second],
+            [first, second, carried(consented(ann))],
+            [first, second, carried(f"{consented(ann)} {consented(old)}")],
+            [first, second, carried(f"{consented(ann)} {consented(old)}"), later],
+        )
+    ]
+    assert behind == [2, 1, 0, 1]
+    assert hidden([second, carried(consented(ann))], CLAUDE, "other", BOB) == 2, "it was not for them"
+
+
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
