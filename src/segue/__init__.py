@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 modules of ``segue run`` do the same."""
 if TYPE_CHECKING:
     from segue.agents.base import Answer
-    from segue.app.account_shapes import AccountDetails, AccountShown, LoginCommand
+    from segue.app.account_shapes import AccountDetails, AccountShown, LimitsRefreshed, LoginCommand
     from segue.app.account_switch import AccountSwitched, CarryShown
     from segue.app.conversation_shapes import (
         AttachmentData,
@@ -130,7 +130,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES: dict[str, tuple[str, ...] | list[str]] = {
-    "segue.app.account_shapes": ("AccountDetails", "AccountShown", "LoginCommand"),
+    "segue.app.account_shapes": ("AccountDetails", "AccountShown", "LimitsRefreshed", "LoginCommand"),
     "segue.agents.base": ("Answer",),
     "segue.app.account_switch": ("AccountSwitched", "CarryShown"),
     "segue.app.conversation_shapes": (
@@ -263,6 +263,7 @@ __all__ = [
     "LastAnswer",
     "LimitReport",
     "LimitShown",
+    "LimitsRefreshed",
     "Load",
     "LogMessage",
     "LoginCommand",

@@ -92,6 +92,17 @@ def test_what_was_carried_over_before_crosses_again(accounts: Accounts) -> None:
     assert (first["account"], first["mode"], first["text"]) == ("c", "recap", "456")
 
 
+def test_what_was_carried_over_is_not_said_to_be_left_behind(accounts: Accounts) -> None:
+    accounts.run("remember number 456")
+    assert "Not carried over: 2 messages." in accounts.switch("b").stderr
+    accounts.carried("b")
+    accounts.run("what number?")
+    assert "Not carried over" not in accounts.switch("b").stderr
+    accounts.switch("a")
+    accounts.run("remember word zebra")
+    assert "Not carried over: 2 messages." in accounts.switch("b").stderr, "what was said since"
+
+
 def test_going_back_does_not_repeat_what_the_old_account_said(accounts: Accounts) -> None:
     accounts.run("remember number 456")
     accounts.carried("b")

@@ -310,6 +310,77 @@ def test_an_address_from_before_is_the_first_one(segue: Program, tmp_path: Path)
     assert talk.run("what number?").mode == "fresh"
 
 
+def with_key(segue: Program, tmp_path: Path, key: str, more: str = "") -> None:
+    env = f'env = {{ REHEARSAL_KEY = "{key}" }}'
+    segue.config(f'[accounts.one]\nagent = "rehearsal"\nhome = "{tmp_path}/one"\n{env}\n{more}\n')
+
+
+def keyed_talk(segue: Program, tmp_path: Path, key: str) -> Talk:
+    with_key(segue, tmp_path, key)
+    talk = Talk(segue)
+    talk.sessions = tmp_path / "one" / "sessions"
+    talk.run("remember number 1", "--account", "one")
+    assert talk.run("what number?").mode == "resume"
+    return talk
+
+
+def test_another_key_in_the_same_variable_is_another_identity(segue: Program, tmp_path: Path) -> None:
+    talk = keyed_talk(segue, tmp_path, "first-key-0123456789")
+    first = shown(segue, "one")["fingerprint"]
+    with_key(segue, tmp_path, "other-key-0123456789")
+    planned = talk.why()
+    (failed,) = [each for each in planned["checks"] if each["check"] == "account"]
+    assert (planned["mode"], failed["verdict"]) == ("fresh", "fail"), "it is seen before the turn"
+    said = talk.run("what number?")
+    assert (said.mode, said.text) == ("fresh", "I do not know any number.")
+    other = shown(segue, "one")["fingerprint"]
+    assert (other["method"], list(other["route"])) == ("key", ["REHEARSAL_KEY"])
+    assert other["whole"] != first["whole"]
+    with_key(segue, tmp_path, "first-key-0123456789")
+    assert shown(segue, "one")["fingerprint"] == first
+    assert (talk.run("what number?").mode, talk.run("what number?").text) == ("resume", "1")
+    for file in segue.home.rglob("*"):
+        if file.is_file() and file.name != "config.toml":
+            assert b"key-0123456789" not in file.read_bytes(), file
+
+
+def test_a_key_from_the_callers_environment_counts_as_well(segue: Program, tmp_path: Path) -> None:
+    passed = 'pass_env = ["REHEARSAL_KEY"]'
+    segue.config(f'[accounts.one]\nagent = "rehearsal"\nhome = "{tmp_path}/one"\n{passed}\n')
+    segue.env["REHEARSAL_KEY"] = "first-key-0123456789"
+    talk = Talk(segue)
+    talk.sessions = tmp_path / "one" / "sessions"
+    talk.run("remember number 1", "--account", "one")
+    segue.env["REHEARSAL_KEY"] = "other-key-0123456789"
+    assert talk.why()["mode"] == "fresh"
+    segue.env["REHEARSAL_KEY"] = "first-key-0123456789"
+    assert talk.why()["mode"] == "resume"
+
+
+def test_a_new_key_of_a_user_who_was_named_before_is_no_change(segue: Program, tmp_path: Path) -> None:
+    talk = keyed_talk(segue, tmp_path, "first-key-0123456789")
+    with_key(segue, tmp_path, "first-key-0123456789", 'user = "ann"')
+    assert talk.run("what number?").mode == "resume", "to name who it is changes nothing"
+    with_key(segue, tmp_path, "other-key-0123456789", 'user = "ann"')
+    said = talk.run("what number?")
+    assert (said.mode, said.text) == ("resume", "1")
+    with_key(segue, tmp_path, "third-key-0123456789", 'user = "bob"')
+    assert talk.why()["mode"] == "fresh"
+
+
+def test_a_key_from_before_is_the_first_one(segue: Program, tmp_path: Path) -> None:
+    """An earlier Segue recorded that there is a key, and not which: the first that is seen is the one."""
+    import sqlite3
+
+    talk = keyed_talk(segue, tmp_path, "first-key-0123456789")
+    with sqlite3.connect(segue.home / "segue.db") as database:
+        database.execute("UPDATE identities SET route = substr(route, 1, instr(route, '.') - 1)")
+    database.close()
+    assert talk.run("what number?").mode == "resume"
+    with_key(segue, tmp_path, "other-key-0123456789")
+    assert talk.run("what number?").mode == "fresh"
+
+
 def test_the_port_of_this_machine_is_no_identity(segue: Program, talk: Talk) -> None:
     before = (segue.home / "config.toml").read_text()
     for port, mode in ((1001, "fresh"), (1002, "resume")):

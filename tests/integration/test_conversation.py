@@ -259,6 +259,7 @@ MISUSE = [
     (("run", "bad key", "hi"), "did you forget the key?"),
     (("run", "-", "hi"), "not a conversation key"),
     (("run", "t", "hi", "there"), "put the text in quotes"),
+    (("account", "switch", "t", "b", "--carry", "all"), "unexpected extra argument (all); see --help"),
     (("run", "t", "hi", "--role", "a\nb"), "role takes a name on one line"),
     (("run", "t", "hi", "--wait", "-1"), "--wait"),
     (("why", "t", "--cwd", "/no/such/place"), "/no/such/place does not exist"),

@@ -48,6 +48,22 @@ def accounts(segue: Program) -> Accounts:
     return Accounts(segue)
 
 
+def test_accounts_are_told_apart_by_their_keys(accounts: Accounts) -> None:
+    """One home with a login, and a key for each account: who has the key that met the limit is left out."""
+    home = accounts.segue.home.parent / "a"
+    (home / "login.json").write_text('{"account": "ann"}')
+    keyed = "".join(
+        f'[accounts.{name}]\nagent = "rehearsal"\nhome = "{home}"\nenv = {{ REHEARSAL_KEY = "{key}",'
+        f' REHEARSAL_SCENARIO = "{home.parent}/{name}/scenario.toml" }}\n'
+        for name, key in (("a", "key-of-ann"), ("b", "key-of-ann"), ("c", "key-of-bob"))
+    )
+    limits = '[limits]\non_limit = "switch"\norder = "listed"\n'
+    accounts.segue.config(f'{limits}[defaults]\naccount = "a"\n{keyed}')
+    accounts.limit("a")
+    turn = accounts.talk.run("please go on").turn
+    assert (turn["account"], turn["state"]) == ("c", "done")
+
+
 def test_the_next_account_takes_the_message(accounts: Accounts) -> None:
     first = accounts.talk.run("remember number 456").turn
     accounts.limit("a")

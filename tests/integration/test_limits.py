@@ -42,7 +42,7 @@ def test_a_turn_tells_what_is_used(talk: Talk) -> None:
 
 def test_nothing_is_told_where_nothing_is_known(talk: Talk) -> None:
     turn = talk.run("hello").turn
-    assert (turn["limits"], turn["pays"]) == ([], "unknown")
+    assert (turn["limits"], turn["pays"]) == (None, "unknown")
     assert check_of(talk.why("hello")["checks"])["verdict"] == "skip"
 
 
@@ -65,7 +65,7 @@ def test_a_refusal_is_a_limit_until_its_reset(talk: Talk) -> None:
     assert check_of(talk.why("hello")["checks"])["detail"].startswith("usage limit used up, resets in ")
     time.sleep(max(0.0, limit["resets_at"] / 1000 - time.time()) + 0.1)
     found = talk.why("hello")
-    assert (found["limits"], check_of(found["checks"])["verdict"]) == ([], "skip")
+    assert (found["limits"], check_of(found["checks"])["verdict"]) == (None, "skip")
 
 
 def test_a_refused_window_is_named(talk: Talk) -> None:
@@ -77,7 +77,7 @@ def test_each_login_has_its_own_limits(talk: Talk) -> None:
     log_in(talk, account="ann")
     talk.run("[[limit 5h 0.95 3600]][[say hi]]")
     log_in(talk, account="bob")
-    assert talk.run("hello").turn["limits"] == []
+    assert talk.run("hello").turn["limits"] is None
     log_in(talk, account="ann")
     assert [each["used"] for each in talk.run("hello").turn["limits"]] == [0.95]
 

@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import base64
 import time
+from pathlib import Path
 
+import msgspec
 import pytest
 
+from segue.accounts.limits import ask_limits
+from segue.agents import registry
+from segue.agents.decoding import TellsLimits
+from segue.config.schema import Account, Config
 from segue.core.usage import Limit
+from segue.runner.inquiry import inquire
 from tests.live.harness import Bench, Ran, live
 from tests.live.talk import Talk
 
@@ -66,6 +74,64 @@ def test_codex_writes_its_limits_into_the_session(bench: Bench) -> None:
     assert told(ran) == [("5h", 0.82, "session"), ("7d", 0.31, "session")]
     again = bench.resume(ran.outcome.session_id, "[[limit 5h 0.9 7200]][[limit 7d 0.31 200000]][[say hi]]")
     assert told(again) == [("5h", 0.9, "session"), ("7d", 0.31, "session")]
+
+
+def as_chatgpt_user(bench: Bench, home: Path) -> Config:
+    """A login as Codex writes it, with made-up tokens, whose provider is the loopback model."""
+    claims = {"https://api.openai.com/auth": {"chatgpt_plan_type": "plus", "chatgpt_account_id": "ann"}}
+    parts = [base64.urlsafe_b64encode(msgspec.json.encode(each)) for each in ({"alg": "none"}, claims)]
+    tokens = {
+        "id_token": b".".join((*parts, b"c2ln")).replace(b"=", b"").decode(),
+        "access_token": bench.model.key,
+        "refresh_token": "made-up",
+        "account_id": "ann",
+    }
+    today = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    home.mkdir()
+    (home / "auth.json").write_bytes(
+        msgspec.json.encode({"OPENAI_API_KEY": None, "tokens": tokens, "last_refresh": today})
+    )
+    (home / "config.toml").write_text(f'chatgpt_base_url = "{bench.model.url}/backend-api/"\n')
+    account = Account(agent="codex", home=str(home))
+    return Config(commands={"codex": bench.runtime.command}, accounts={"plan": account})
+
+
+@live("codex", "0.166.0", "0.104.0")
+def test_codex_tells_the_limits_of_a_subscription_without_a_model(bench: Bench, tmp_path: Path) -> None:
+    config = as_chatgpt_user(bench, tmp_path / "plan")
+    login = (tmp_path / "plan" / "auth.json").read_bytes()
+    bench.attempt(USED)
+    before = len(bench.model.requests)
+    told = ask_limits(config, config.accounts["plan"], bench.env)
+    assert told.problem is None
+    now_ms = time.time() * 1000
+    assert [(each.window, each.used, each.source) for each in told.limits] == [
+        ("5h", 0.82, "app_server"),
+        ("7d", 0.31, "app_server"),
+    ]
+    assert all(now_ms < (each.resets_at or 0) < now_ms + 200_001_000 for each in told.limits)
+    asked = bench.model.requests[before:]
+    assert "/backend-api/wham/usage" in {each.path for each in asked}
+    assert all(each.side for each in asked), "no model is asked"
+    assert (tmp_path / "plan" / "auth.json").read_bytes() == login
+    assert bench.alive() == []
+
+
+@live("codex", "0.166.0", "0.104.0")
+def test_codex_tells_nothing_without_a_subscription(bench: Bench, tmp_path: Path) -> None:
+    config = as_chatgpt_user(bench, tmp_path / "plan")
+    adapter = registry.get("codex", config)
+    assert isinstance(adapter, TellsLimits)
+    inquiry = adapter.limits_inquiry(tmp_path / "plan", {})
+    assert inquiry is not None
+    (tmp_path / "plan" / "auth.json").write_bytes(msgspec.json.encode({"OPENAI_API_KEY": "made-up"}))
+    assert ask_limits(config, config.accounts["plan"], bench.env).problem == (
+        "Codex tells limits only of a login with a subscription"
+    )
+    argv, env = (*bench.runtime.command, *inquiry.args), bench.env | adapter.home_env(tmp_path / "plan")
+    told = inquire(argv, inquiry.sent, adapter.limits_told, env=env, cwd=bench.cwd, time_s=60)
+    assert told is not None
+    assert told.problem == "chatgpt authentication required to read rate limits"
 
 
 @pytest.mark.parametrize("talk", [pytest.param(("codex", "0.166.0"), id="codex-0.166.0")], indirect=True)

@@ -26,7 +26,7 @@ BELOW: dict[str, set[str]] = {
     "sessions": {"runner", "rehearsal", "agents", "store", "config", "system", "core"},
     "turns": {"sessions", "runner", "agents", "store", "config", "system", "core"},
     "flows": {"turns", "runner", "store", "system", "core"},
-    "accounts": {"turns", "sessions", "agents", "store", "config", "system", "core"},
+    "accounts": {"turns", "sessions", "runner", "agents", "store", "config", "system", "core"},
     "app": {
         "client",
         "accounts",

@@ -15,9 +15,9 @@ import msgspec
 from segue.agents.base import Agent
 from segue.agents.decoding import TellsRoute, hashed
 from segue.config.schema import Account
-from segue.core.environment import Route
+from segue.core.environment import ChildEnvironment, Route
 from segue.core.view import UNKNOWN, UNREADABLE
-from segue.turns.agent_choice import route_digest, surroundings
+from segue.turns.agent_choice import key_hashes, route_names, surroundings
 
 
 class Fingerprint(msgspec.Struct, frozen=True, kw_only=True):
@@ -50,9 +50,19 @@ def fingerprint(agent: Agent, account: Account, env: Mapping[str, str]) -> Finge
         home=place,
         login=who,
         method=route.method,
-        route={each: value and hashed(value) for each, value in sorted(route.variables.items())},
-        whole=hashed("\n".join((name, place, who, route.method, route_digest(route)))),
+        route=dict(sorted((_places(route) | _keys(route, child)).items())),
+        whole=hashed("\n".join((name, place, who, route.method, route_names(route, child)[0]))),
     )
+
+
+def _places(route: Route) -> dict[str, str]:
+    return {name: value and hashed(value) for name, value in route.variables.items()}
+
+
+def _keys(route: Route, child: ChildEnvironment) -> dict[str, str]:
+    """If their user is named, only their names count."""
+    known = key_hashes(route, child.env)
+    return known if child.user is None else dict.fromkeys(known, "")
 
 
 def _place(home: Path) -> str:

@@ -6,6 +6,8 @@ import re
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
+from functools import lru_cache
+from hashlib import pbkdf2_hmac
 from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -14,13 +16,14 @@ import msgspec
 from segue.core.environment import Route
 from segue.core.ids import sha256_hex
 from segue.core.json_values import decode
-from segue.core.usage import Pays
+from segue.core.usage import Limit, Pays
 from segue.core.view import UNREADABLE
 
 T = TypeVar("T")
 
 DAMAGE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What decoding raises for a record that is torn, has another shape, is not UTF-8, or is nested too deep."""
+SECRET_ROUNDS = 10_000
 REREAD_S = 0.05
 """The pause before a broken file is read a second time."""
 
@@ -40,6 +43,31 @@ class TellsPays(Protocol):
 
     def pays(self, home: Path, env: Mapping[str, str]) -> Pays:
         """What will pay for a run, as far as settings and variables tell."""
+
+
+class LimitsInquiry(msgspec.Struct, frozen=True):
+    """How a CLI is asked for its usage limits: the arguments that start its server, and what that is sent."""
+
+    args: tuple[str, ...]
+    sent: bytes
+
+
+class LimitsTold(msgspec.Struct, frozen=True):
+    """What it tells, or why it does not."""
+
+    limits: tuple[Limit, ...] = ()
+    problem: str | None = None
+
+
+@runtime_checkable
+class TellsLimits(Protocol):
+    """An agent that can be asked for its usage limits without asking a model."""
+
+    def limits_inquiry(self, home: Path, env: Mapping[str, str]) -> LimitsInquiry | None:
+        """How; None: not under this login."""
+
+    def limits_told(self, line: bytes) -> LimitsTold | None:
+        """What a line of the answer says; None: nothing about limits."""
 
 
 def moment_ms(text: str | None) -> int | None:
@@ -86,6 +114,11 @@ def set_variables(env: Mapping[str, str], by_value: Iterable[str], by_name: Iter
     return found | {name: "" for name in by_name if env.get(name)}
 
 
+def given_keys(env: Mapping[str, str], names: Iterable[str]) -> dict[str, bool]:
+    """Those of the keys that are in the environment, for ``Route``."""
+    return {name: True for name in names if env.get(name)}
+
+
 def is_on(value: str | None) -> bool:
     """Whether a switch is on, as CLIs read it."""
     return (value or "").strip().lower() in ("1", "true", "yes", "on")
@@ -99,3 +132,11 @@ def address(text: str) -> str:
 def hashed(text: str) -> str:
     """A fingerprint of a text."""
     return sha256_hex(text.encode())[:16]
+
+
+@lru_cache(maxsize=32)
+def hashed_secret(name: str, value: str) -> str:
+    """A fingerprint of a key: the same wherever the key is used, and slow to make, so that a short password
+    is not easily found by trying."""
+    salt = f"segue login {name}".encode()
+    return pbkdf2_hmac("sha256", value.encode("utf-8", "surrogateescape"), salt, SECRET_ROUNDS, 8).hex()

@@ -24,8 +24,8 @@ class AccountShown(msgspec.Struct, frozen=True, kw_only=True):
     """Its agent uses it if no account is named."""
     directories: tuple[str, ...] = ()
     """Where it is used if no account is named: these directories, and what is below them."""
-    limits: tuple[LimitShown, ...] = ()
-    """Its usage limits, as they were last seen; empty: none is known."""
+    limits: tuple[LimitShown, ...] | None = None
+    """Its usage limits, as they were last seen; null: they are not known."""
     pays: Pays = "unknown"
     """What pays for its turns."""
     budget: float | None = None
@@ -58,3 +58,13 @@ class LoginCommand(msgspec.Struct, frozen=True, kw_only=True):
     agent: str
     command: str
     """A line for a shell."""
+
+
+class LimitsRefreshed(msgspec.Struct, frozen=True, kw_only=True):
+    """What is known of an account's usage limits after its CLI was asked."""
+
+    account: str
+    limits: tuple[LimitShown, ...] | None
+    """As in the account."""
+    why_not: str | None = None
+    """Why the CLI was not asked, or did not tell; null: it did."""

@@ -71,7 +71,7 @@ class AccountSwitched(msgspec.Struct, frozen=True, kw_only=True):
     carried: CarryShown | None
     """None: nothing should be carried over."""
     hidden: int
-    """How many messages the new account is not shown."""
+    """How many messages the new account is not shown, nor was given by a carry."""
 
 
 def shown(row: CarryRow) -> CarryShown:

@@ -15,12 +15,13 @@ from segue.accounts.fingerprint import fingerprint
 from segue.accounts.login import LoginProcess, login_process
 from segue.agents import registry
 from segue.agents.decoding import TellsPays
-from segue.app.account_shapes import AccountDetails, AccountShown
+from segue.app.account_shapes import AccountDetails, AccountShown, LimitsRefreshed
 from segue.app.workspace import Workspace
 from segue.config.load import load
 from segue.config.schema import Account, Config
 from segue.core.errors import Misuse, SegueError
 from segue.core.limits import shown
+from segue.core.usage import seen_limits
 from segue.system import clock
 from segue.turns.agent_choice import identity_of, surroundings
 from segue.turns.shared_login import shared_login
@@ -45,13 +46,31 @@ def with_limits(workspace: Workspace, account: S) -> S:
     except SegueError:  # its agent is not known
         return account
     child, home = surroundings(agent, config.accounts[account.name], workspace.env)
-    who = identity_of(agent, account.name, home, child.env, workspace.store).mark
+    who = identity_of(agent, account.name, home, child, workspace.store).mark
     of = (account.agent, account.name, who)
     pays = agent.pays(home, child.env) if isinstance(agent, TellsPays) else "unknown"
     if pays == "unknown":
         pays = workspace.store.payer(*of)
     seen = shown(workspace.store.limits(*of), clock.now_ms())
     return msgspec.structs.replace(account, limits=seen, pays=pays)
+
+
+def refresh(workspace: Workspace, name: str) -> LimitsRefreshed:
+    """Ask the account's CLI for its limits now, and store what it tells."""
+    from segue.accounts.limits import ask_limits
+
+    account = book.known_account(workspace.config, name)
+    agent = registry.get(account.agent, workspace.config)
+    told = ask_limits(workspace.config, account, workspace.env)
+    child, home = surroundings(agent, account, workspace.env)
+    of = (account.agent, name, identity_of(agent, name, home, child, workspace.store).mark)
+    now_ms = clock.now_ms()
+    if told.limits:
+        seen = seen_limits(told.limits, now_ms, "app_server")
+        workspace.store.see_limits(*of, seen, "subscription", now_ms)
+    return LimitsRefreshed(
+        account=name, limits=shown(workspace.store.limits(*of), now_ms), why_not=told.problem
+    )
 
 
 def names(env: Mapping[str, str], cwd: Path) -> list[str]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from anyio.to_thread import run_sync
 
 from segue.app import accounts
-from segue.app.account_shapes import AccountDetails, AccountShown, LoginCommand
+from segue.app.account_shapes import AccountDetails, AccountShown, LimitsRefreshed, LoginCommand
 
 if TYPE_CHECKING:
     from segue.app.account_switch import AccountSwitched, CarryShown
@@ -33,6 +33,11 @@ class Accounts:
         """One account, who it is (a fingerprint), and why it cannot be used, if so."""
         at = self._workspace
         return await run_sync(lambda: accounts.with_limits(at, accounts.show(at.env, at.cwd, name)))
+
+    async def refresh(self, name: str) -> LimitsRefreshed:
+        """Ask the account's CLI for its usage limits, where it can tell without a model (Codex with a
+        subscription). It starts the CLI for a moment, and waits some seconds at most."""
+        return await run_sync(accounts.refresh, self._workspace, name)
 
     async def add(
         self,

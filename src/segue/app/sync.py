@@ -181,6 +181,7 @@ class SyncAccounts(Blocking[Accounts]):
 
     ls = blocking(Accounts.ls)
     show = blocking(Accounts.show)
+    refresh = blocking(Accounts.refresh)
     add = blocking(Accounts.add)
     rm = blocking(Accounts.rm)
     login = blocking(Accounts.login)

@@ -17,10 +17,16 @@ from segue.core.errors import Misuse
 
 if TYPE_CHECKING:
     from segue.app.account_shapes import AccountDetails, AccountShown
+    from segue.app.workspace import Workspace
     from segue.core.usage import LimitShown
 
 NAME = click.argument("name", shell_complete=complete_accounts)
 JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+REFRESH = click.option(
+    "--refresh",
+    is_flag=True,
+    help="First ask the CLI for its limits, if it can tell them without a model.",
+)
 
 
 @click.group("account", short_help="Manage accounts.")
@@ -39,12 +45,15 @@ def command() -> None:
 
 
 @command.command("ls", short_help="List the accounts.")
+@REFRESH
 @JSON
-def ls(as_json: bool) -> None:
+def ls(refresh: bool, as_json: bool) -> None:
     """List the accounts: their agents, homes, defaults, directories, and how much of their limits is used."""
     from segue.app.segue_accounts import listed
 
     with open_here() as workspace:
+        if refresh:
+            _refresh(workspace, sorted(workspace.config.accounts))
         found = listed(workspace)
     if as_json:
         say_json(found)
@@ -56,12 +65,15 @@ def ls(as_json: bool) -> None:
 
 @command.command("show", short_help="Show an account, and who it is.")
 @NAME
+@REFRESH
 @JSON
-def show(name: str, as_json: bool) -> None:
+def show(name: str, refresh: bool, as_json: bool) -> None:
     """Show the account NAME, and a fingerprint of who it is: hashes and names only, no secrets."""
     from segue.app import accounts
 
     with open_here() as workspace:
+        if refresh:
+            _refresh(workspace, [name])
         details = accounts.with_limits(workspace, accounts.show(workspace.env, workspace.cwd, name))
     _say_details(details, as_json)
 
@@ -200,6 +212,22 @@ def _pair(text: str) -> tuple[str, str]:
     return name, value
 
 
+def _refresh(workspace: Workspace, names: list[str]) -> None:
+    """Where a CLI does not tell, what was seen before is shown."""
+    from segue.app import accounts
+    from segue.core.errors import SegueError
+
+    for name in names:
+        try:
+            why_not = accounts.refresh(workspace, name).why_not
+        except SegueError as error:
+            if len(names) == 1:
+                raise
+            why_not = error.message
+        if why_not is not None:
+            say(f"segue: {name}: {why_not}", err=True)
+
+
 def _failed(argv: tuple[str, ...], code: int) -> int:
     say(f"segue: {Path(argv[0]).name} did not log in (exit code {code})", err=True)
     return 130 if code in (130, -2) else 1
@@ -213,7 +241,7 @@ def _table(found: list[AccountShown]) -> None:
     for each in found:
         places = [below_home(each.home)] if each.home else ["usual home"]
         places += [f"in {below_home(one)}" for one in each.directories]
-        used = ", ".join(f"{one.window} {one.used:.0%}" for one in each.limits if one.used is not None)
+        used = ", ".join(f"{one.window} {one.used:.0%}" for one in each.limits or () if one.used is not None)
         chosen = "default" if each.default else ""
         rows.append((each.name, each.agent, chosen, used or "–", ", ".join(places)))
     for line in table_lines(rows, width_of(sys.stdout), least=(2,)):
@@ -243,7 +271,7 @@ def _say_details(shown: AccountDetails, as_json: bool) -> None:
         "sets": ", ".join(shown.env),
         "passes on": ", ".join(shown.pass_env),
         "budget": "" if shown.budget is None else f"{money(shown.budget)} a day",
-        "limits": ", ".join(_limit(each) for each in shown.limits),
+        "limits": ", ".join(_limit(each) for each in shown.limits or ()),
         "paid by": "" if shown.pays == "unknown" else PAYER[shown.pays],
         "carries": f"out: {shown.carry_out}, in: {shown.carry_in}",
         "never": f"to or from {', '.join(shown.never)}" if shown.never else "",

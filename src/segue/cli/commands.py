@@ -152,7 +152,9 @@ def _plain(error: click.ClickException) -> str:
     """Click's own message, with what to do if it does not say so."""
     message = error.format_message().rstrip(".")
     if "unexpected extra argument" in message:
-        message += "; put the text in quotes"
+        ctx = error.ctx if isinstance(error, click.UsageError) else None
+        takes_text = ctx is not None and any(each.name == "text" for each in ctx.command.params)
+        message += "; put the text in quotes" if takes_text else "; see --help"
     elif message.startswith("Missing argument"):
         message += "; see --help"
     return message

@@ -153,6 +153,8 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
     """Set for the agent, literally: ``~`` and ``$`` mean nothing in it."""
     pass_env: tuple[str, ...] = ()
     """Variables of the caller that are passed on although they are otherwise withheld."""
+    user: str | None = None
+    """Whose keys they are, by any name: another key then counts as the same user's."""
     carry_out: CarryRule | None = None
     """Whether what was said under it may be carried over to others; None: as ``[carry] rule`` says."""
     carry_in: CarryRule | None = None

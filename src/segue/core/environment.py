@@ -64,12 +64,15 @@ class AgentVariables(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Route(msgspec.Struct, frozen=True):
-    """How a CLI reaches its provider, as far as settings and variables show it. No secret is read."""
+    """How a CLI reaches its provider, as far as settings and names of variables show it."""
 
     method: Literal["login", "key", "cloud", "unknown"] = "unknown"
     """``login``: as the user who logged in; ``key``: with a key; ``cloud``: as another cloud's user."""
     variables: dict[str, str] = {}
     """What decides where requests go and who pays, with its value; empty if only the name counts."""
+    keys: dict[str, bool] = {}
+    """The keys and tokens that it is given, by name, and whether each is the one in its environment: there,
+    another value is another login. Of one in a file, only the name is known."""
 
 
 class ChildEnvironment(msgspec.Struct, frozen=True):
@@ -78,6 +81,8 @@ class ChildEnvironment(msgspec.Struct, frozen=True):
     env: dict[str, str]
     withheld: tuple[str, ...] = ()
     secrets: tuple[str, ...] = ()
+    user: str | None = None
+    """Whose keys it has, if the account says so."""
 
 
 def child_environment(

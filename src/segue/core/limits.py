@@ -53,14 +53,18 @@ def merged(known: Iterable[Limit], seen: Iterable[Limit]) -> tuple[Limit, ...]:
     return tuple(latest[name] for name in sorted(latest))
 
 
-def shown(limits: Iterable[Limit], now_ms: int) -> tuple[LimitShown, ...]:
-    """Those that still count, as they are reported."""
-    return tuple(
+def shown(limits: Iterable[Limit], now_ms: int) -> tuple[LimitShown, ...] | None:
+    """Those that still count, as they are reported; None: nothing is known.
+
+    It is never empty: no CLI says that an account has no limits.
+    """
+    found = tuple(
         LimitShown(
             each.window, each.used, each.resets_at, each.source, max(0, (now_ms - each.seen_ms) // 1000)
         )
         for each in current(limits, now_ms)
     )
+    return found or None
 
 
 def used_up(limits: Iterable[Limit], now_ms: int) -> bool:

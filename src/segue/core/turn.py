@@ -124,8 +124,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     """What it was expected to cost, before it ran."""
     saved: Saved = Saved()
     context: Context
-    limits: tuple[LimitShown, ...] = ()
-    """The account's usage limits when the turn ended, as they were last seen; empty: none is known."""
+    limits: tuple[LimitShown, ...] | None = None
+    """The account's usage limits when the turn ended, as they were last seen; None: they are not known."""
     pays: Pays = "unknown"
     """What paid for the turn."""
     model_turns: int | None

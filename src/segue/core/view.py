@@ -7,7 +7,8 @@ was seen there first or, if none was seen yet, under the current one.
 
 A login is told apart by its route as well: the variables and settings that say where requests go, hashed. The
 first route that a login is seen with keeps the login's own fingerprint, so that older marks stay true; the
-same login by another route gets a fingerprint of both.
+same login by another route gets a fingerprint of both. A route ends with a dot and a fingerprint of the keys
+that the agent is given. Those from before keys counted have no dot: the keys that are seen first are theirs.
 
 What one voice may know of a conversation: the wall between logins, the view, and the epochs.
 """
@@ -36,20 +37,30 @@ class Identity(NamedTuple):
     mark: str
 
 
+def is_same_user(one: Identity, other: Identity) -> bool:
+    """Whether two accounts of an agent are known to be one user's: by their keys, else by their login."""
+    keys = [each.route.partition(".")[2] for each in (one, other)]
+    if any(keys):
+        return keys[0] == keys[1]
+    return one.login == other.login != UNKNOWN
+
+
 def identify(
-    known: Sequence[Identity], login: str | None, route: str | None, both: Callable[[str, str], str]
+    known: Sequence[Identity], login: str | None, routes: Sequence[str], both: Callable[[str, str], str]
 ) -> Identity:
     """Who it is. ``known``: who it was before, the last one first. ``both``: makes a fingerprint of two.
+    ``routes``: the route, and what else it may be recorded as.
 
-    None: it cannot be read just now, so it counts as unchanged.
+    A login of None and no route: it cannot be read just now, so it counts as unchanged.
     """
     if login is None:
         login = known[0].login if known else UNKNOWN
-    if route is None:
-        route = next((each.route for each in known if each.login == login), "")
-    for each in known:
-        if (each.login, each.route) == (login, route):
-            return each
+    routes = routes or [next((each.route for each in known if each.login == login), "")]
+    route = routes[0]
+    for recorded in routes:
+        for each in known:
+            if (each.login, each.route) == (login, recorded):
+                return each._replace(route=route)
     is_first = all(each.mark != login for each in known)
     return Identity(login, route, login if is_first else both(login, route))
 
@@ -126,8 +137,15 @@ def in_front(messages: Sequence[Message], viewer: Viewer) -> list[Message]:
 
 
 def hidden(messages: Sequence[Message], viewer: Viewer) -> int:
-    """How many messages are behind the wall."""
-    return len(messages) - len(in_front(messages, viewer))
+    """How many messages are behind the wall, and were not carried over either."""
+    marks = _in_front(messages, viewer)
+    count, carried = 0, set[str]()
+    for message in reversed(messages):
+        if message.under in marks:
+            carried.update(message.under if message.kind == "carried" else ())
+        elif not carried.issuperset(map(consented, message.under)):
+            count += 1
+    return count
 
 
 def view(seen: list[Message], voice: Voice, history: History) -> list[Message]:

@@ -38,10 +38,10 @@ from segue.rehearsal.log import Log, LoggedRequest, Spent
 from segue.rehearsal.respond import Wire, perform
 from segue.rehearsal.scenario import Scenario
 from segue.rehearsal.script import Script
-from segue.rehearsal.types import Fault, Reply, Usage
+from segue.rehearsal.types import Fault, Limit, Reply, Usage
 from segue.rehearsal.wire import anthropic, chat, gemini, responses
 from segue.rehearsal.wire.common import said
-from segue.system.clock import random_hex
+from segue.system.clock import now_ms, random_hex
 
 _METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
 _MODELS = {"object": "list", "data": [{"id": "rehearsal", "object": "model"}], "models": []}
@@ -54,11 +54,14 @@ class ServerState:
         self.log = log
         self.cache = cache or Cache()
         self.script = Script(scenario)
+        self.limits: tuple[Limit, ...] = ()
+        """Those that an answer told last."""
 
     def reset(self) -> None:
         self.log.clear()
         self.cache.clear()
         self.script.clear()
+        self.limits = ()
 
 
 def build_app(stage: ServerState) -> Starlette:
@@ -71,6 +74,7 @@ def build_app(stage: ServerState) -> Starlette:
             Route("/v1/chat/completions", partial(_call, stage, chat), methods=post),
             Route("/v1beta/models/{call}", partial(_gemini, stage), methods=post),
             Route("/v1/models", _models, methods=["GET"]),
+            Route("/backend-api/wham/usage", partial(_usage, stage), methods=["GET"]),
             Route("/rehearsal/log", partial(_log, stage), methods=["GET"]),
             Route("/rehearsal/reset", partial(_reset, stage), methods=post),
             Route("/{rest:path}", partial(_anything, stage), methods=_METHODS),
@@ -105,6 +109,12 @@ async def _models(request: Request) -> Response:
     return JSONResponse(_MODELS)
 
 
+async def _usage(stage: ServerState, request: Request) -> Response:
+    """What a subscriber's Codex asks for by itself: the limits that were told last."""
+    stage.log.add(path=request.url.path, side=True)
+    return JSONResponse(responses.usage_told(stage.limits, now_ms() / 1000))
+
+
 async def _log(stage: ServerState, request: Request) -> Response:
     return Response(msgspec.json.encode(stage.log.requests), media_type="application/json")
 
@@ -122,6 +132,8 @@ async def _anything(stage: ServerState, request: Request) -> Response:
 async def _answer(stage: ServerState, wire: Wire, request: Request, body: dict[str, Any]) -> Response:
     ask = wire.decode(body)
     scene = stage.script.act(ask)
+    if isinstance(scene.action, Reply | Fault) and scene.action.limits:
+        stage.limits = scene.action.limits
     served, usage = Served(Usage(), ask.prompt.size), Usage()
     if isinstance(scene.action, Reply):
         served = stage.cache.serve(ask)

@@ -7,7 +7,14 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from segue import AccountDetails, AccountShown, AccountSwitched, CarryShown, LoginCommand
+from segue import (
+    AccountDetails,
+    AccountShown,
+    AccountSwitched,
+    CarryShown,
+    LimitsRefreshed,
+    LoginCommand,
+)
 from segue.server.endpoint import Call, Endpoint
 
 ACCOUNTS = "/api/v1/accounts"
@@ -67,6 +74,10 @@ async def ls(call: Call) -> list[AccountShown]:
 
 async def show(call: Call) -> AccountDetails:
     return await call.segue.accounts.show(call.path["name"])
+
+
+async def refresh(call: Call) -> LimitsRefreshed:
+    return await call.segue.accounts.refresh(call.path["name"])
 
 
 async def add(call: Call) -> AccountDetails:
@@ -137,6 +148,14 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         show,
         "One account, and a fingerprint of who it is",
         returns=AccountDetails,
+    ),
+    Endpoint(
+        "POST",
+        f"{ONE}/limits",
+        ("Segue.accounts.refresh",),
+        refresh,
+        "Ask the account's CLI for its usage limits, if it can tell them without a model",
+        returns=LimitsRefreshed,
     ),
     Endpoint("DELETE", ONE, ("Segue.accounts.rm",), rm, "Remove an account", local=True),
     Endpoint(

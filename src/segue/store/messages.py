@@ -67,12 +67,18 @@ class Messages(Section):
         """Who answered under the account, the last one first."""
         return [Identity(*row) for row in self._db.all(_IDENTITIES.of, agent=agent, account=account)]
 
-    def see_identity(self, agent: str, account: str, seen: Identity, now_ms: int) -> None:
-        """Record who answers now. Of two that would have the same name in marks, the first one keeps it."""
+    def see_identity(
+        self, agent: str, account: str, seen: Identity, now_ms: int, earlier: Sequence[str] = ()
+    ) -> None:
+        """Record who answers now. Of two that would have the same name in marks, the first one keeps it.
+        ``earlier``: what its route may be recorded as."""
         fields = {"agent": agent, "account": account, "login": seen.login, "route": seen.route}
+        new = {**fields, "mark": seen.mark, "seen_ms": now_ms}
         with self._db.writing():
-            if not self._db.run(_IDENTITIES.again, **fields, seen_ms=now_ms):
-                self._db.run(_IDENTITIES.see, **fields, mark=seen.mark, seen_ms=now_ms)
+            if self._db.run(_IDENTITIES.again, **fields, seen_ms=now_ms):
+                return
+            if not any(self._db.run(_IDENTITIES.take_over, **new, earlier=each) for each in earlier):
+                self._db.run(_IDENTITIES.see, **new)
 
     def address(self, message: Message) -> None:
         """Store the message's voice, account, login and ``blank`` flag."""
@@ -131,6 +137,13 @@ class Messages(Section):
         """What paid for the last turn of a login."""
         row = self._db.one(_LOGINS.payer, agent=agent, account=account, login=login)
         return "unknown" if row is None else row[0]
+
+    def see_limits(
+        self, agent: str, account: str, login: str, limits: Iterable[Limit], pays: Pays, now_ms: int
+    ) -> None:
+        """Record what a login was told about its usage limits, and what pays."""
+        with self._db.writing():
+            self._see_limits(agent, account, login, limits, pays, now_ms)
 
     def _see_limits(
         self, agent: str, account: str, login: str, limits: Iterable[Limit], pays: Pays, now_ms: int

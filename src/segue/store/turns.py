@@ -294,7 +294,11 @@ def turn_of(row: Row) -> TurnRow:
     told, owner = from_json(fields.pop("told"), Turn), from_json(fields.pop("owner"), Owner) or NOBODY
     if told is not None:  # a report of an earlier version may lack these; the columns are the truth
         told = msgspec.structs.replace(
-            told, message=fields["message"], state=fields["state"], retry_of=fields["retry_of"]
+            told,
+            message=fields["message"],
+            state=fields["state"],
+            retry_of=fields["retry_of"],
+            limits=told.limits or None,  # earlier, unknown limits were an empty list
         )
     return TurnRow(**fields, voice=voice, told=told, owner=owner)
 

@@ -12,9 +12,9 @@ import msgspec
 
 from segue.agents import probe, registry
 from segue.agents.base import Agent
-from segue.agents.decoding import TellsRoute, hashed
+from segue.agents.decoding import TellsRoute, hashed, hashed_secret
 from segue.config.schema import Account, Config
-from segue.core.environment import ChildEnvironment, Route, child_environment
+from segue.core.environment import REHEARSAL_KEY, ChildEnvironment, Route, child_environment
 from segue.core.errors import Misuse, NotInstalled
 from segue.core.view import UNKNOWN, UNREADABLE, Identity, identify
 from segue.store.records import Conversation
@@ -124,6 +124,7 @@ def surroundings(
         account_env=mine.env,
         pass_env=mine.pass_env,
     )
+    child = msgspec.structs.replace(child, user=mine.user)
     if not mine.home:
         return child, agent.default_home(child.env)
     home = Path(mine.home)
@@ -171,7 +172,7 @@ def _place_of(directory: str | Path) -> tuple[int, int] | None:
 
 
 def identity_of(
-    agent: Agent, account: str, home: Path, env: Mapping[str, str], store: Store, *, record: bool = False
+    agent: Agent, account: str, home: Path, child: ChildEnvironment, store: Store, *, record: bool = False
 ) -> Identity:
     """Who is logged in to the account now, and where requests go. ``record``: it is about to answer.
 
@@ -180,22 +181,34 @@ def identity_of(
     """
     name = agent.facts.name
     known = store.identities(name, account)
-    login, route = _read_patiently(agent, home, env, known)
+    login, route = _read_patiently(agent, home, child.env, known)
     seen = None if login == UNREADABLE else login or UNKNOWN
-    digest = None if route is None else route_digest(route)
-    found = identify(known, seen, digest, lambda one, two: hashed(f"{one}\n{two}"))
+    routes = () if route is None else route_names(route, child)
+    found = identify(known, seen, routes, lambda one, two: hashed(f"{one}\n{two}"))
     if record and found not in known[:1]:
         from segue.system import clock
 
-        store.see_identity(name, account, found, clock.now_ms())
-        return identity_of(agent, account, home, env, store)  # another one may have taken its name
+        store.see_identity(name, account, found, clock.now_ms(), routes[1:])
+        return identity_of(agent, account, home, child, store)  # another one may have taken its name
     return found
 
 
-def route_digest(route: Route) -> str:
-    """Empty: nothing is set that says where requests go."""
+def route_names(route: Route, child: ChildEnvironment) -> tuple[str, ...]:
+    """How the route is recorded: as it is now, and what it may have been recorded as before: by the keys
+    alone, as long as their user was not named, and without the keys."""
     lines = [f"{name}={value}" for name, value in sorted(route.variables.items())]
-    return hashed("\n".join(lines)) if lines else ""
+    place = hashed("\n".join(lines)) if lines else ""
+    keys = "\n".join(f"{name}={value}" for name, value in sorted(key_hashes(route, child.env).items()))
+    by_key = f"{place}.{hashed(keys) if keys else ''}"
+    named = () if child.user is None or not keys else (f"{place}.{hashed(f'user {child.user}')}",)
+    return *named, by_key, place
+
+
+def key_hashes(route: Route, env: Mapping[str, str]) -> dict[str, str]:
+    """The keys that it is given, each with a fingerprint of its value; empty if it is not known, or the
+    model's in a rehearsal, which is another one with each start."""
+    read = {name for name, in_env in route.keys.items() if in_env and env[name] != env.get(REHEARSAL_KEY)}
+    return {name: hashed_secret(name, env[name]) if name in read else "" for name in route.keys}
 
 
 def _read_patiently(

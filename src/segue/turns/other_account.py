@@ -8,10 +8,11 @@ from segue.config.schema import AccountOrder
 from segue.core.limits import next_reset, share_used, used_up
 from segue.core.turn import Turn
 from segue.core.usage import Limit
-from segue.core.view import UNKNOWN
+from segue.core.view import is_same_user
 from segue.store.store import Store
 from segue.system import clock
-from segue.turns.prepare import Prepared, login_under
+from segue.turns.agent_choice import identity_of, surroundings
+from segue.turns.prepare import Prepared
 
 MOST_RUNS = 3
 """How many accounts are tried with one message, the first one included."""
@@ -56,7 +57,7 @@ def chosen(accounts: dict[str, list[Limit] | None], order: AccountOrder, now_ms:
 def _limits(prepared: Prepared, store: Store, name: str) -> list[Limit] | None:
     """What is known about the limits of its current login; None: that is the login that met the limit."""
     agent = prepared.agent
-    login = login_under(agent, name, prepared.config.accounts[name], prepared.env, store)
-    if login == prepared.login and login != UNKNOWN:
-        return None
-    return store.limits(agent.facts.name, name, login)
+    child, home = surroundings(agent, prepared.config.accounts[name], prepared.env)
+    who = identity_of(agent, name, home, child, store)
+    mine = identity_of(agent, prepared.account_name, prepared.home, prepared.child, store)
+    return None if is_same_user(who, mine) else store.limits(agent.facts.name, name, who.mark)

@@ -167,7 +167,7 @@ def prepare(
         child=child,
         home=home,
         host=this_host(config.store.host, segue_home),
-        login=identity_of(agent, account_name or "", home, child.env, store).mark,
+        login=identity_of(agent, account_name or "", home, child, store).mark,
         adopted=adopted,
         elsewhere=config.defaults.directory != "remembered" and not _is_inside(here, cwd),
     )
@@ -217,8 +217,8 @@ def as_of_now(prepared: Prepared, store: Store) -> Prepared:
     agent, runtime, config = prepared.agent, prepared.runtime, prepared.config
     conversation = prepared.conversation.id
     granted = _granted(prepared.ask, store, conversation, prepared.role, config, agent, runtime)
-    home, env = prepared.home, prepared.child.env
-    login = identity_of(agent, prepared.account_name, home, env, store, record=True).mark
+    home, child = prepared.home, prepared.child
+    login = identity_of(agent, prepared.account_name, home, child, store, record=True).mark
     if (granted, login) == (prepared.granted, prepared.login):
         return prepared
     cwd = prepared.request.cwd
@@ -231,7 +231,7 @@ def login_under(
 ) -> str:
     """Who is logged in to an account now, as a turn under it would find out."""
     child, home = surroundings(agent, account, env)
-    return identity_of(agent, name, home, child.env, store).mark
+    return identity_of(agent, name, home, child, store).mark
 
 
 def _granted(
@@ -277,9 +277,7 @@ def prepare_retry(prepared: Prepared, store: Store, turn: Turn) -> Prepared:
             fixed=prepared.ask.fixed or fixed,
         ),
         conversation=conversation,
-        login=identity_of(
-            prepared.agent, prepared.account_name, prepared.home, prepared.child.env, store
-        ).mark,
+        login=identity_of(prepared.agent, prepared.account_name, prepared.home, prepared.child, store).mark,
         adopted=None,
     )
 

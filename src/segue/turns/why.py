@@ -60,8 +60,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     session_cwd: str | None = None
     """The directory that it belongs to."""
     context_window: int | None = None
-    limits: tuple[LimitShown, ...] = ()
-    """The account's usage limits, as they were last seen; empty: none is known."""
+    limits: tuple[LimitShown, ...] | None = None
+    """The account's usage limits, as they were last seen; null: they are not known."""
     pays: Pays = "unknown"
     """What would pay for the turn."""
     recovery: Recovery | None = None

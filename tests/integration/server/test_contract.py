@@ -417,6 +417,7 @@ def _setup(scene: Scene) -> None:
     scene.ask("settings", "GET", f"{V1}/settings")
     scene.ask("accounts", "GET", f"{V1}/accounts")
     scene.ask("account", "GET", f"{V1}/accounts/work")
+    scene.ask("account-limits", "POST", f"{V1}/accounts/work/limits")
     scene.ask("account-login", "GET", f"{V1}/accounts/home/login")
     scene.ask("account-default", "POST", f"{V1}/accounts/work/default", {"remove": False})
     scene.ask("account-not-default", "POST", f"{V1}/accounts/work/default", {"remove": True})

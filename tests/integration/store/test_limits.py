@@ -58,3 +58,15 @@ def test_what_paid_last(store: Store, talk: Talk) -> None:
 def test_a_turn_without_a_login_stores_none(store: Store, talk: Talk) -> None:
     settle(talk, FIVE, login="", pays="api_key")
     assert (store.limits("claude", "work", ""), store.payer("claude", "work", "")) == ([], "unknown")
+
+
+def test_a_turn_of_an_earlier_version_does_not_know_its_limits(store: Store, talk: Talk) -> None:
+    settle(talk)
+    (run,) = (each.id for each in store.turns_of(talk.id, "claude", 10))
+    old = "REPLACE(told, '\"limits\":null', '\"limits\":[]')"
+    store._db.run(f"UPDATE turns SET told = {old}")
+    assert store._db.all("SELECT id FROM turns WHERE told LIKE '%\"limits\":[]%'"), "as it was written then"
+    found = store.turn(run)
+    assert found is not None
+    assert found.told is not None
+    assert found.told.limits is None

@@ -1,4 +1,4 @@
-"""Where requests go, and by which method, from variables and settings. No value of a key is looked at."""
+"""Where requests go, by which method, and with which keys, from variables and settings."""
 
 from __future__ import annotations
 
@@ -86,3 +86,50 @@ FILES = {"claude": "settings.json", "gemini": ".gemini/settings.json"}
 def test_the_route(agent: str, env: dict[str, str], settings: Any, expected: Any, tmp_path: Path) -> None:
     file = "" if settings is None else FILES[agent]
     assert route(agent, tmp_path, env, file, settings) == expected
+
+
+OAUTH = "CLAUDE_CODE_OAUTH_TOKEN"
+
+
+@pytest.mark.parametrize(
+    ("agent", "env", "settings", "method", "keys"),
+    [
+        ("claude", {}, None, "login", {}),
+        ("claude", {OAUTH: KEY}, None, "key", {OAUTH: True}),
+        ("claude", {OAUTH: ""}, None, "login", {}),
+        ("claude", {"ANTHROPIC_API_KEY": KEY}, None, "key", {"ANTHROPIC_API_KEY": True}),
+        (
+            "claude",
+            {"ANTHROPIC_AUTH_TOKEN": KEY, OAUTH: KEY},
+            {"env": {"ANTHROPIC_AUTH_TOKEN": "other"}},
+            "key",
+            {"ANTHROPIC_AUTH_TOKEN": False, OAUTH: True},
+        ),
+        ("claude", {}, {"env": {OAUTH: KEY}}, "key", {OAUTH: False}),
+        ("claude", {"CLAUDE_CODE_USE_BEDROCK": "1", "ANTHROPIC_API_KEY": KEY}, None, "cloud", {}),
+        ("codex", {"CODEX_API_KEY": KEY}, None, "key", {"CODEX_API_KEY": True}),
+        ("codex", {"OPENAI_API_KEY": KEY}, None, "login", {"OPENAI_API_KEY": True}),
+        ("gemini", {"GEMINI_API_KEY": KEY}, None, "key", {"GEMINI_API_KEY": True}),
+        (
+            "gemini",
+            {"GEMINI_API_KEY": KEY},
+            {"security": {"auth": {"selectedType": "oauth-personal"}}},
+            "login",
+            {},
+        ),
+        ("vibe", {"MISTRAL_API_KEY": KEY}, None, "key", {"MISTRAL_API_KEY": True}),
+        ("vibe", {}, None, "unknown", {}),
+        ("rehearsal", {"REHEARSAL_KEY": KEY}, None, "key", {"REHEARSAL_KEY": True}),
+    ],
+)
+def test_the_keys_whose_value_says_who_it_is(
+    agent: str, env: dict[str, str], settings: Any, method: str, keys: dict[str, bool], tmp_path: Path
+) -> None:
+    if settings is not None:
+        (tmp_path / FILES[agent]).parent.mkdir(exist_ok=True)
+        (tmp_path / FILES[agent]).write_bytes(msgspec.json.encode(settings))
+    adapter = registry.get(agent, Config())
+    assert isinstance(adapter, TellsRoute)
+    found = adapter.route(tmp_path, env)
+    assert found is not None
+    assert (found.method, found.keys) == (method, keys)

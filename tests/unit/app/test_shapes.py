@@ -48,6 +48,7 @@ KEYS = {
     account_shapes.AccountShown: "name agent home env pass_env default directories limits pays budget",
     account_shapes.AccountDetails: "name agent home env pass_env default directories limits pays budget"
     " fingerprint problem carry_out carry_in never on_limit login_command",
+    account_shapes.LimitsRefreshed: "account limits why_not",
     account_shapes.LoginCommand: "account agent command",
     settings.AgentSetting: "agent program declared",
     settings.SettingsShown: "schema home config_file project store host continuity recap retention limits"

@@ -37,7 +37,13 @@ def test_what_is_shown_has_an_age_in_seconds() -> None:
     assert shown([FIVE, Limit("30d", 0.5, HOUR)], 2 * HOUR) == (
         LimitShown("5h", 0.82, 10 * HOUR, "stream", 3600),
     )
-    assert shown([Limit("5h", None, 10 * HOUR)], 0)[0].used is None
+    silent = LimitShown("5h", None, 10 * HOUR, "stream", 0)
+    assert shown([Limit("5h", None, 10 * HOUR)], 0) == (silent,)
+
+
+def test_unknown_limits_are_none_and_not_an_empty_list() -> None:
+    assert shown([], 0) is None
+    assert shown([FIVE], 10 * HOUR) is None, "its reset has passed"
 
 
 def test_the_latest_per_window_counts() -> None:

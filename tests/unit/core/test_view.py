@@ -17,6 +17,7 @@ from segue.core.view import (
     has_walls,
     hidden,
     identify,
+    is_same_user,
     own_slice,
     risen,
     told_apart,
@@ -247,4 +248,58 @@ ANN, BOB = "a" * 16, "b" * 16
     ],
 )
 def test_who_answers(known: list[Identity], login: str | None, route: str | None, mark: str) -> None:
-    assert identify(known, login, route, lambda one, two: f"{one}+{two}").mark == mark
+    routes = () if route is None else (route,)
+    assert identify(known, login, routes, lambda one, two: f"{one}+{two}").mark == mark
+
+
+def carried(under: str) -> Message:
+    """A block that was carried over to claude/home."""
+    marks = tuple(sorted({f"claude/home/{BOB}", *under.split()}))
+    return Message(id="c", sender="user", voice=CLAUDE, account="home", under=marks, kind="carried")
+
+
+def test_what_was_carried_over_is_not_behind_the_wall_any_more() -> None:
+    def spoken(name: str, under: str) -> Message:
+        return Message(id=name, sender="user", voice=CLAUDE, account="work", under=tuple(under.split()))
+
+    ann, old = f"claude/work/{ANN}", f"claude/old/{ANN}"
+    first, second, later = spoken("u1", old), spoken("u2", ann), spoken("u3", ann)
+    behind = [
+        hidden(messages, CLAUDE, "home", BOB)
+        for messages in (
+            [first, second],
+            [first, second, carried(consented(ann))],
+            [first, second, carried(f"{consented(ann)} {consented(old)}")],
+            [first, second, carried(f"{consented(ann)} {consented(old)}"), later],
+        )
+    ]
+    assert behind == [2, 1, 0, 1]
+    assert hidden([second, carried(consented(ann))], CLAUDE, "other", BOB) == 2, "it was not for them"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ((ANN, "."), (ANN, "r."), True),
+        ((ANN, "."), (BOB, "."), False),
+        ((UNKNOWN, "."), (UNKNOWN, "."), False),
+        ((UNKNOWN, ".k"), (ANN, "r.k"), True),
+        ((ANN, ".k"), (ANN, ".l"), False),
+        ((ANN, ".k"), (ANN, "."), False),
+    ],
+)
+def test_two_accounts_are_one_users(one: tuple[str, str], other: tuple[str, str], same: bool) -> None:
+    assert is_same_user(Identity(*one, "x"), Identity(*other, "y")) is same
+
+
+@pytest.mark.parametrize(
+    ("known", "found"),
+    [
+        ([Identity(ANN, "r", ANN)], Identity(ANN, "r.k2", ANN)),
+        ([Identity(ANN, "r.k1", ANN)], Identity(ANN, "r.k2", f"{ANN}+r.k2")),
+        ([Identity(ANN, "r", ANN), Identity(ANN, "r.k2", "x")], Identity(ANN, "r.k2", "x")),
+        ([Identity(BOB, "r", BOB)], Identity(ANN, "r.k2", ANN)),
+    ],
+)
+def test_what_was_recorded_under_an_earlier_form_of_the_route(known: list[Identity], found: Identity) -> None:
+    assert identify(known, ANN, ("r.k2", "r"), lambda one, two: f"{one}+{two}") == found

@@ -180,6 +180,8 @@ def _hash(units: list[int]) -> str:
 
 ADDRESSES = ("ANTHROPIC_BASE_URL",)
 KEYS = ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN")
+TOKENS = ("CLAUDE_CODE_OAUTH_TOKEN",)
+"""What a subscription's user can be given instead of a login."""
 CLOUDS = {
     "CLAUDE_CODE_USE_BEDROCK": ("ANTHROPIC_BEDROCK_BASE_URL", "AWS_PROFILE"),
     "CLAUDE_CODE_USE_VERTEX": ("ANTHROPIC_VERTEX_BASE_URL", "ANTHROPIC_VERTEX_PROJECT_ID"),
@@ -200,8 +202,11 @@ def route(home: Path, env: Mapping[str, str]) -> Route | None:
         found |= {switch: "", **set_variables(both, CLOUDS[switch], ())}
     if settings.api_key_helper:
         found["apiKeyHelper"] = ""
-    keyed = settings.api_key_helper or any(name in found for name in KEYS)
-    return Route("cloud" if clouds else "key" if keyed else "login", found)
+    if clouds:
+        return Route("cloud", found)
+    written = _keys_in(settings)
+    keys = {name: name not in written for name in (*KEYS, *TOKENS) if both.get(name)}
+    return Route("key" if keys or settings.api_key_helper else "login", found, keys)
 
 
 def _set_in(settings: UserSettings) -> dict[str, str]:
@@ -210,7 +215,12 @@ def _set_in(settings: UserSettings) -> dict[str, str]:
     for name in (*ADDRESSES, *CLOUDS, *(name for names in CLOUDS.values() for name in names)):
         with suppress(KeyError, *DAMAGE):
             found[name] = decode(given[name], str)
-    return found | {name: "set" for name in KEYS if bytes(given.get(name, b"")) not in (b"", b'""', b"null")}
+    return found | dict.fromkeys(_keys_in(settings), "set")
+
+
+def _keys_in(settings: UserSettings) -> list[str]:
+    given = settings.env or {}
+    return [name for name in (*KEYS, *TOKENS) if bytes(given.get(name, b"")) not in (b"", b'""', b"null")]
 
 
 def _account(settings: Settings) -> str | None:

@@ -18,7 +18,7 @@ from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
 from segue.agents.codex import VARIABLES, default_home, rollouts, stream, trace, verdict
 from segue.agents.codex import format as session_format
 from segue.agents.codex.format import FORMAT
-from segue.agents.decoding import set_variables
+from segue.agents.decoding import LimitsInquiry, LimitsTold, given_keys, set_variables
 from segue.core.environment import Route
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
@@ -138,13 +138,26 @@ class Codex:
 
     def route(self, home: Path, env: Mapping[str, str]) -> Route | None:
         found = set_variables(env, ("OPENAI_BASE_URL",), self.facts.keys)
-        return Route("key" if "CODEX_API_KEY" in found else "login", found)
+        keys = given_keys(env, self.facts.keys)
+        return Route("key" if "CODEX_API_KEY" in keys else "login", found, keys)
 
     def default_home(self, env: Mapping[str, str]) -> Path:
         return default_home(env)
 
     def pays(self, home: Path, env: Mapping[str, str]) -> Pays:
         return session_format.pays(home, env)
+
+    def limits_inquiry(self, home: Path, env: Mapping[str, str]) -> LimitsInquiry | None:
+        if self.pays(home, env) != "subscription":
+            return None
+        from segue.agents.codex.app_server import INQUIRY
+
+        return INQUIRY
+
+    def limits_told(self, line: bytes) -> LimitsTold | None:
+        from segue.agents.codex.app_server import told
+
+        return told(line)
 
     def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         _refuse(request, runtime.capabilities)

@@ -16,8 +16,10 @@ from typing import TYPE_CHECKING
 from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
 from segue.agents.declared import output
 from segue.agents.declared.output import Output, decoded
+from segue.agents.decoding import given_keys
 from segue.config.declared import DeclaredAgent, Template, fill_template, placeholders
 from segue.core import events as ev
+from segue.core.environment import Route
 from segue.core.errors import Misuse
 from segue.core.ids import native_id
 from segue.core.outcome import Outcome
@@ -115,6 +117,10 @@ class Declared:
         )
         self._spec = spec
         self._output = Output(spec)
+
+    def route(self, home: Path, env: Mapping[str, str]) -> Route | None:
+        keys = given_keys(env, self.facts.keys)
+        return Route("key" if keys else "unknown", keys=keys)
 
     def archive(self) -> SessionArchive | None:
         return None

@@ -13,7 +13,7 @@ from typing import Literal
 
 from segue.agents import probe
 from segue.agents.base import CutRequest, StoredSession
-from segue.agents.decoding import DAMAGE, login_fingerprint, set_variables
+from segue.agents.decoding import DAMAGE, given_keys, login_fingerprint, set_variables
 from segue.agents.gemini import VARIABLES, files
 from segue.agents.gemini.forms import encoded, form_of, is_context, is_prompt, new_session, with_project
 from segue.agents.gemini.history import History, last_id, read_history
@@ -147,7 +147,8 @@ def route(home: Path, env: Mapping[str, str]) -> Route | None:
         found |= set_variables(env, ("GOOGLE_CLOUD_PROJECT",), ())
     if chosen not in (None, "oauth-personal", UNREADABLE):
         found["selectedType"] = chosen
-    return Route(METHODS.get(chosen or "", "unknown"), found)
+    keys = {} if chosen == "oauth-personal" else given_keys(env, VARIABLES.keys)
+    return Route(METHODS.get(chosen or "", "unknown"), found, keys)
 
 
 def _is_torn(home: Path) -> bool:

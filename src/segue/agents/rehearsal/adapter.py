@@ -11,7 +11,7 @@ import msgspec
 
 from segue import __version__
 from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
-from segue.agents.decoding import set_variables
+from segue.agents.decoding import given_keys, set_variables
 from segue.agents.rehearsal import default_home, stream
 from segue.agents.rehearsal.format import FORMAT, last_answer, pays
 from segue.core.environment import Route
@@ -61,6 +61,7 @@ _CAPABILITIES = Capabilities(
     attachments=(*IMAGES, PDF, TEXT),
 )
 
+KEYS = ("REHEARSAL_KEY",)
 
 FACTS = AgentFacts(
     name="rehearsal",
@@ -108,8 +109,8 @@ class Rehearsal:
         return default_home(env)
 
     def route(self, home: Path, env: Mapping[str, str]) -> Route | None:
-        found = set_variables(env, ("REHEARSAL_URL",), ("REHEARSAL_KEY",))
-        return Route("key" if "REHEARSAL_KEY" in found else "login", found)
+        found = set_variables(env, ("REHEARSAL_URL",), KEYS)
+        return Route("key" if "REHEARSAL_KEY" in found else "login", found, given_keys(env, KEYS))
 
     def pays(self, home: Path, env: Mapping[str, str]) -> Pays:
         return pays(home)

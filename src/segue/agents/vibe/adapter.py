@@ -14,8 +14,10 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
+from segue.agents.decoding import given_keys
 from segue.agents.vibe import VARIABLES, default_home, folder, run_files, stream, tools, verdict
 from segue.agents.vibe.format import FORMAT
+from segue.core.environment import Route
 from segue.core.errors import Misuse
 from segue.core.events import Event, Permission, Question
 from segue.core.forecast import Habits
@@ -136,6 +138,10 @@ class Vibe:
         from segue.agents.vibe import format as session_format  # only the doctor needs it
 
         return session_format.logged_in(home, env)
+
+    def route(self, home: Path, env: Mapping[str, str]) -> Route | None:
+        keys = given_keys(env, self.facts.keys)
+        return Route("key" if keys else "unknown", keys=keys)
 
     def pays(self, home: Path, env: Mapping[str, str]) -> Pays:
         """Vibe's key can be a plan's, too; only one in the environment is known to be a key."""

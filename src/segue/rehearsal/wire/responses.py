@@ -214,8 +214,25 @@ def limit_headers(limits: tuple[Limit, ...], now_s: float) -> dict[str, str]:
     """What a subscriber is told with every answer, about two windows at most."""
     told = {}
     for name, each in zip(("primary", "secondary"), limits, strict=False):
-        minutes = int(each.window[:-1]) * _MINUTES[each.window[-1]]
         told[f"{name}-used-percent"] = f"{each.used * 100:g}"
-        told[f"{name}-window-minutes"] = str(minutes)
+        told[f"{name}-window-minutes"] = str(_minutes(each.window))
         told[f"{name}-reset-at"] = str(each.resets_s(now_s))
     return {f"x-codex-{name}": value for name, value in told.items()}
+
+
+def usage_told(limits: tuple[Limit, ...], now_s: float) -> dict[str, Any]:
+    """The same for a subscriber who asks for it."""
+    told = {}
+    for name, each in zip(("primary_window", "secondary_window"), limits, strict=False):
+        told[name] = {
+            "used_percent": round(each.used * 100),
+            "limit_window_seconds": _minutes(each.window) * 60,
+            "reset_after_seconds": round(each.seconds),
+            "reset_at": each.resets_s(now_s),
+        }
+    full = any(each.used >= 1 for each in limits)
+    return {"plan_type": "plus", "rate_limit": {"allowed": not full, "limit_reached": full, **told}}
+
+
+def _minutes(window: str) -> int:
+    return int(window[:-1]) * _MINUTES[window[-1]]

@@ -87,10 +87,11 @@ export const clock = (ms) => dates({ hour: "2-digit", minute: "2-digit", hourCyc
 /** The whole date, for titles.  @param {number} ms */
 export const moment = (ms) => dates({ dateStyle: "medium", timeStyle: "short", hourCycle: "h23" }).format(ms);
 
-/** Usage limits in words, the fullest first; without those that have been reset.  @param {import("./types").LimitShown[]} all */
+/** Usage limits in words, the fullest first; without those that have been reset. Null: they are not known.
+ * @param {import("./types").LimitShown[] | null} all */
 export function limits(all) {
   const now = Date.now();
-  const left = all.filter((each) => each.used !== null && (each.resets_at ?? Infinity) > now);
+  const left = (all ?? []).filter((each) => each.used !== null && (each.resets_at ?? Infinity) > now);
   return left.sort((a, b) => (b.used ?? 0) - (a.used ?? 0)).map(({ window, used, resets_at: ms }) => {
     const [, count, unit, of] = /^(\d+)([mhd])(?:_(.*))?$/.exec(window) ?? [];
     const name = t(`limit.${unit ?? "any"}`, { count }) + (of ? ` (${visible(of)})` : "");

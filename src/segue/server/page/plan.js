@@ -38,7 +38,7 @@ export function PlanLine({ draft, busy, key_ }) {
 /** How much of the account's fullest limit is used.  @param {{all: Why["limits"]}} props */
 function Limit({ all }) {
   const said = limits(all);
-  const hot = all.some((each) => (each.used ?? 0) >= 0.9);
+  const hot = all?.some((each) => (each.used ?? 0) >= 0.9);
   return said.length ? html`<span class=${hot ? "limit t-needs" : "limit"} title=${said.join("\n")}>${said[0]}</span>` : null;
 }
 

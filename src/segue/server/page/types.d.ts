@@ -8,7 +8,7 @@ export interface AccountDetails {
   pass_env: string[];
   default: boolean;
   directories: string[];
-  limits: LimitShown[];
+  limits: LimitShown[] | null;
   pays: "api_key" | "cloud" | "subscription" | "unknown";
   budget: number | null;
   fingerprint: Fingerprint | null;
@@ -28,7 +28,7 @@ export interface AccountShown {
   pass_env: string[];
   default: boolean;
   directories: string[];
-  limits: LimitShown[];
+  limits: LimitShown[] | null;
   pays: "api_key" | "cloud" | "subscription" | "unknown";
   budget: number | null;
 }
@@ -678,6 +678,12 @@ export interface Limits {
   order: "listed" | "most_room" | "soonest_reset";
 }
 
+export interface LimitsRefreshed {
+  account: string;
+  limits: LimitShown[] | null;
+  why_not: string | null;
+}
+
 export interface Load {
   tokens: number | null;
   reserved: number;
@@ -1279,7 +1285,7 @@ export interface Turn {
   predicted_usd: number | null;
   saved: Saved;
   context: Context;
-  limits: LimitShown[];
+  limits: LimitShown[] | null;
   pays: "api_key" | "cloud" | "subscription" | "unknown";
   model_turns: number | null;
   tools_run: number | null;
@@ -1406,7 +1412,7 @@ export interface Why {
   session_id: string | null;
   session_cwd: string | null;
   context_window: number | null;
-  limits: LimitShown[];
+  limits: LimitShown[] | null;
   pays: "api_key" | "cloud" | "subscription" | "unknown";
   recovery: "adopt" | "recover" | null;
   first: string[];

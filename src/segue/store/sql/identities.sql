@@ -8,3 +8,7 @@ WHERE agent = :agent AND account = :account AND login = :login AND route = :rout
 -- name: see(agent, account, login, route, mark, seen_ms)!
 INSERT INTO identities (agent, account, login, route, mark, seen_ms)
 VALUES (:agent, :account, :login, :route, :mark, :seen_ms) ON CONFLICT DO NOTHING;
+
+-- name: take_over(agent, account, login, route, mark, seen_ms, earlier)!
+UPDATE identities SET route = :route, seen_ms = :seen_ms
+WHERE agent = :agent AND account = :account AND login = :login AND mark = :mark AND route = :earlier;
