@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import time
 
+import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.integration.server.conftest import Daemon, finish, start
@@ -135,6 +136,7 @@ def test_retry_truncate_undo_and_fork(page: Page, daemon: Daemon) -> None:
 def test_a_question_is_answered_in_the_form_after_a_reload_too(page: Page, daemon: Daemon) -> None:
     converse(page, daemon, "remember number 456")
     send(page, "[[ask Which one? | the first | the second]] [[result]]")
+    expect(page.locator(".opt", has_text="the first")).to_have_text("the first")
     form = page.locator("form.ask")
     form.get_by_label("the second").check()
     expect(page.locator(".views b")).to_contain_text("1")
@@ -448,3 +450,27 @@ def test_on_a_phone_the_list_and_the_panel_are_sheets(page: Page, daemon: Daemon
     page.get_by_role("button", name="‹ All").click()
     expect(page.locator(".side.l .row")).to_be_visible()
     picture(page, "phone-list")
+
+
+REASONS = {
+    "es": "La sesión pertenece a {there}, esto es {here}.",
+    "zh": "会话属于 {there}，当前是 {here}。",
+}
+
+
+@pytest.mark.parametrize("language", REASONS)
+def test_reasons_are_told_in_the_language_of_the_page(page: Page, daemon: Daemon, language: str) -> None:
+    converse(page, daemon, "remember number 456")
+    elsewhere = daemon.segue.cwd.parent / "elsewhere"
+    elsewhere.mkdir()
+    assert daemon.segue("run", "talk", "what number?", "--cwd", str(elsewhere)).code == 0
+    expect(answers(page)).to_have_count(2)
+    page.evaluate("language => localStorage.setItem('segue.language', language)", language)
+    page.reload()
+    answers(page).last.locator(".end .mode").click()
+    expect(page.locator(".plan .mode"), "the conversation's directory is not the daemon's").to_contain_text(
+        "resume"
+    )
+    told = REASONS[language].format(there=daemon.segue.cwd, here=elsewhere)
+    expect(page.locator(".ladder li").first).to_contain_text(told)
+    expect(page.locator(".side.r p.why").filter(has_text="workdir")).to_contain_text(told)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
+import zlib
+
 import msgspec
 from playwright.sync_api import Page, expect
+from zstandard import ZstdDecompressor
 
 from tests.integration.server.conftest import Daemon
 from tests.page.test_conversations import answers, converse
@@ -96,12 +100,14 @@ def test_the_page_is_served_without_a_token_and_contains_no_data(daemon: Daemon)
     daemon.segue("run", "secret-key", "[[say hidden words]]", "--agent", "rehearsal")
     shell = daemon.ask("GET", "/", token=False, accept_encoding="gzip")
     assert shell.status == 200
-    import gzip
-
     text = gzip.decompress(shell.body).decode()
     assert "secret-key" not in text
     build = text.split("/page/")[1].split("/")[0]
     script = daemon.ask("GET", f"/page/{build}/main.js", token=False)
+    assert script.headers["content-encoding"] == "deflate"
+    small = daemon.ask("GET", f"/page/{build}/main.js", token=False, accept_encoding="gzip, zstd")
+    assert (small.headers["content-encoding"], small.headers["vary"]) == ("zstd", "accept-encoding")
+    assert ZstdDecompressor().decompress(small.body) == zlib.decompress(script.body)
     assert (script.status, script.headers["cache-control"]) == (
         200,
         "public, max-age=31536000, immutable",

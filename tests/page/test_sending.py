@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 from playwright.sync_api import Page, Route, expect
 
 from tests.integration.server.conftest import Daemon
+from tests.page.session_files import rehearsal
 from tests.page.test_conversations import answers, converse, send
 from tests.page.test_outages import ERRORS
 
 
-def lose_answers(page: Page) -> None:
+def lose_answers(page: Page, path: str = "**/conversations/*/runs") -> None:
     """The daemon gets runs, and the page does not hear of it."""
 
     def lose(route: Route) -> None:
@@ -21,7 +24,7 @@ def lose_answers(page: Page) -> None:
             route.continue_()
 
     page.expected_errors = ERRORS  # type: ignore[attr-defined]
-    page.route("**/conversations/*/runs", lose)
+    page.route(path, lose)
 
 
 def said(daemon: Daemon) -> list[str]:
@@ -59,6 +62,28 @@ def test_the_first_message_whose_answer_was_lost_makes_one_conversation(page: Pa
     page.locator("#entry").press("Enter")
     expect(answers(page)).to_have_count(1)
     assert said(daemon) == ["remember number 456"]
+
+
+@pytest.mark.parametrize("reload", [False, True])
+def test_a_session_is_continued_once_if_the_answer_was_lost(page: Page, daemon: Daemon, reload: bool) -> None:
+    path = rehearsal(daemon.home.parent, ("remember number 777", "Noted: 777."), cwd=str(daemon.segue.cwd))
+    page.goto(f"{daemon.url}/#/sessions/rehearsal/{path.stem}")
+    begin = page.get_by_role("button", name="Continue here")
+    begin.click()
+    entry = page.get_by_label("What the agent should do next")
+    entry.fill("what number?")
+    lose_answers(page, "**/continue")
+    entry.press("Enter")
+    expect(page.locator(".told")).to_contain_text("The daemon does not answer.")
+    page.unroute("**/continue")
+    if reload:
+        page.reload()
+        begin.click()
+    expect(entry).to_have_value("what number?")
+    entry.press("Enter")
+    expect(page).to_have_url(re.compile("#/conversations/rehearsal-"))
+    expect(answers(page).last).to_contain_text("777")
+    assert said(daemon).count("what number?") == 1
 
 
 def test_a_retry_whose_answer_was_lost_runs_once(page: Page, daemon: Daemon) -> None:

@@ -20,6 +20,7 @@ from tests.page.conftest import picture
 from tests.page.session_files import Claude, message, rehearsal, rehearsal_folder
 
 LARGE_BYTES = 200_000_000
+HUGE_BYTES = 1_000_000_000
 DAY_S = 86_400
 TEXTS = ("the first question", "the first answer", "the second question", "the second answer")
 
@@ -376,13 +377,13 @@ def test_the_transcript_folds_what_is_not_said(page: Page, daemon: Daemon, home:
     )
 
 
-def large(home: Path) -> tuple[Path, int]:
-    """A session of 200 MB, and the number of its messages."""
+def large(home: Path, least: int) -> tuple[Path, int]:
+    """A session of so many bytes, and the number of its messages."""
     filler = "and so on, as it was said before; " * 60
 
     def texts() -> Iterator[str]:
         size = number = 0
-        while size < LARGE_BYTES:
+        while size < least:
             text = f"message {number} {filler}"
             size += len(text) + 150
             number += 1
@@ -395,9 +396,9 @@ def large(home: Path) -> tuple[Path, int]:
 
 
 def test_a_large_session_is_read_in_both_directions_with_a_small_page(
-    page: Page, daemon: Daemon, home: Path
+    page: Page, daemon: Daemon, home: Path, soak: bool
 ) -> None:
-    path, count = large(home)
+    path, count = large(home, HUGE_BYTES if soak else LARGE_BYTES)
     small = rehearsal(home, (f"small {number} " + "and so on " * 200 for number in range(100)))
     visit(page, daemon)
     began = time.monotonic()

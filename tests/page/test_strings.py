@@ -5,6 +5,7 @@ It reads the modules as text; no browser.
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from collections.abc import Iterator
@@ -17,16 +18,23 @@ import pytest
 from segue.app import shapes
 from segue.app.conversation_shapes import ChainTurn
 from segue.app.settings import SettingsShown
+from segue.core.budget import Scope
 from segue.core.flow import FlowState, Needs, StepKind, StepState
+from segue.core.ladder import decide
 from segue.core.outcome import Kind
 from segue.core.question import OpenQuestion
+from segue.core.request import Unit
 from segue.core.turn import Check, Mode, RungShown, State
+from tests.unit.core.situations import BREAKS, broken
 
 PAGE = Path(__file__).parents[2] / "src/segue/server/page"
 LANGUAGES = ("en", "es", "zh")
 PLACE = re.compile(r"\{(\w+)\}")
 LETTERS = re.compile(r"[^\W\d_]{2,}")
 WORDS = re.compile(r"[A-Za-z]{2,}[,.]? [A-Za-z]{2,}")
+SOURCES = PAGE.parents[1]
+PLACES = {"scope": get_args(Scope), "unit": get_args(Unit)}
+"""What stands in the codes of reasons that are put together."""
 PRODUCT = {f"mode.{mode}" for mode in get_args(Mode)}
 """The product's own words. They are the same in all languages, because they are also typed and configured."""
 
@@ -81,6 +89,7 @@ DYNAMIC: dict[str, set[str]] = {
     "flow.finding.*": {"open", "resolved", "outside"},
     "chain.*": _values(ChainTurn, "kind"),
     "lineage.begun.*": set(get_args(Mode)) - {"fresh"},
+    "why.*": set(),
     "set.*": {"files", "programs", *(each.partition(".")[0] for each in _settings())},
     "set.*.*": _settings(),
 }
@@ -296,9 +305,53 @@ def _fits(pattern: str) -> re.Pattern[str]:
     )
 
 
+def common(language: str) -> dict[str, str]:
+    """Without the reasons, which the daemon says in English."""
+    return {name: text for name, text in table(language).items() if not name.startswith("why.")}
+
+
 @pytest.mark.parametrize("language", LANGUAGES[1:])
 def test_the_tables_have_the_same_names_in_the_same_order(language: str) -> None:
-    assert list(table(language)) == list(table("en"))
+    assert list(common(language)) == list(table("en"))
+
+
+def _codes(tree: ast.Module) -> Iterator[str]:
+    """The codes in calls of ``say``; one that is put together stands for what its type can be."""
+    for node in ast.walk(tree):
+        if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "say" and len(node.args) > 1):
+            continue
+        code = ast.unparse(node.args[1]).replace("budget.scope", "scope")
+        places = PLACE.findall(code) if isinstance(node.args[1], ast.JoinedStr) else []
+        for place in places:
+            yield from (code[2:-1].replace(f"{{{place}}}", each) for each in PLACES[place])
+        if not places:
+            yield from re.findall(r"[a-z_]+\.[a-z_]+", code)
+
+
+def reasons() -> set[str]:
+    """The codes of all reasons, as the sources have them."""
+    found: set[str] = set()
+    for file in sorted(SOURCES.rglob("*.py")):
+        found |= set(_codes(ast.parse(file.read_text())))
+    return found
+
+
+@pytest.mark.parametrize("language", LANGUAGES[1:])
+def test_every_reason_of_a_check_is_translated(language: str) -> None:
+    known = {name.removeprefix("why.") for name in table(language) if name.startswith("why.")}
+    assert known - {"then", "default"} == reasons()
+
+
+@pytest.mark.parametrize("language", LANGUAGES[1:])
+@pytest.mark.parametrize("wrong", [(), *((each,) for each in BREAKS)], ids=str)
+def test_a_reason_has_what_its_translation_names(language: str, wrong: tuple[str, ...]) -> None:
+    decided, texts = decide(broken(*wrong)), table(language)
+    said = [each.clauses for each in decided.checks if each.detail]
+    said += [each.clauses for each in decided.rungs if each.why]
+    assert all(said)
+    for clause in (clause for clauses in said for clause in clauses):
+        named = set(PLACE.findall(texts[f"why.{clause.code}"]))
+        assert named <= clause.values.keys() | {"said"}, clause
 
 
 @pytest.mark.parametrize("language", LANGUAGES[1:])
@@ -306,7 +359,7 @@ def test_the_tables_have_the_same_places(language: str) -> None:
     english = table("en")
     wrong = [
         name
-        for name, text in table(language).items()
+        for name, text in common(language).items()
         if sorted(set(PLACE.findall(text))) != sorted(set(PLACE.findall(english[name])))
     ]
     assert wrong == []
@@ -324,7 +377,7 @@ def test_texts_are_translated(language: str) -> None:
     english = table("en")
     same = [
         name
-        for name, text in table(language).items()
+        for name, text in common(language).items()
         if text == english[name] and WORDS.search(PLACE.sub("", text))
     ]
     assert same == []
@@ -340,7 +393,7 @@ def test_every_name_that_is_asked_for_exists() -> None:
     missing = [
         f"{name} ({', '.join(sorted(where))})"
         for name, where in used().items()
-        if "*" not in name and name not in english
+        if "*" not in name and name not in english and not name.startswith("why.")
     ]
     assert missing == []
 

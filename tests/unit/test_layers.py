@@ -203,7 +203,7 @@ def test_the_command_line_takes_only_public_names_from_the_root() -> None:
                 assert {alias.name for alias in node.names} <= set(segue.__all__), path
 
 
-LOADED = 121
+LOADED = 123
 """How many modules of ours a turn may load before its process is started."""
 AMBIENT = ("os.environ", "Path.cwd", "os.getcwd")
 OWN_PROGRAMS = ("cli/", "__main__.py", "rehearsal/agent/__main__.py", "testing/conformance.py")

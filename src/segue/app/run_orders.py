@@ -14,6 +14,8 @@ from segue.app.ready_turn import Options, ready_retry, ready_turn
 from segue.app.run_shapes import AttachmentOrder, RunOrder
 from segue.app.workspace import Workspace
 from segue.core.errors import Misuse
+from segue.store.records import Receipt
+from segue.system import clock
 from segue.turns.prepare import Prepared
 
 if TYPE_CHECKING:
@@ -29,7 +31,7 @@ def prepare_order(
     more: Options | None = None,
 ) -> tuple[Prepared, str | None]:
     """What was ordered, checked; and the message to retry, if it is not a new one."""
-    workspace = _where(workspace, key, order, env)
+    workspace = place(workspace, key, order.cwd, env)
     options = cast("Options", {**_options(order, run_key), **(more or {})})
     if order.retry_of is not None:
         ready = ready_retry(workspace, key, order.retry_of, options, answers=order.answers)
@@ -42,22 +44,36 @@ def prepare_continuation(
     session: str | None,
     key: str | None,
     order: RunOrder,
+    receipt: Receipt | None,
     env: Mapping[str, str] | None,
-) -> Prepared:
-    """The run that continues a native session: in its conversation, or in a new one."""
+) -> Prepared | str:
+    """The run that continues a native session: in its conversation, or in a new one. Or the id of the run
+    that was ordered so before."""
     from segue.app.native import continuation
 
     if order.retry_of or order.adopt or order.fork or order.fresh_session or order.blank:
         raise Misuse("a session is continued by a new message; leave out retry_of, adopt, fork and the like")
-    found = continuation(workspace, session, key, _options(order, None))
-    there = _where(workspace, found.key, order, env)
+    found = continuation(workspace, session, key, _options(order, receipt.key if receipt else None))
+    known = run_of_receipt(workspace, found.key, receipt) if receipt is not None else None
+    if known is not None:
+        return known
+    there = place(workspace, found.key, order.cwd, env)
     return ready_turn(there, found.key, order.message, found.options, answers=order.answers).prepared
 
 
-def _where(workspace: Workspace, key: str, order: RunOrder, env: Mapping[str, str] | None) -> Workspace:
+def run_of_receipt(workspace: Workspace, key: str, receipt: Receipt) -> str | None:
+    """The run of the conversation that was ordered with this receipt before. Raises ``Misuse`` if something
+    else was ordered under its key."""
+    conversation = workspace.store.conversation(key)
+    if conversation is None:
+        return None
+    return workspace.store.run_of_key(conversation.id, receipt, clock.now_ms())
+
+
+def place(workspace: Workspace, key: str, cwd: str | None, env: Mapping[str, str] | None) -> Workspace:
     """The caller's place. A client that names no directory is in the conversation's: it is nowhere else."""
     known = workspace.store.conversation(key)
-    named = known.cwd if known is not None and order.cwd is None and known.cwd else None
+    named = known.cwd if known is not None and cwd is None and known.cwd else None
     here = Path(named) if named is not None and Path(named).is_dir() else workspace.cwd
     environment = workspace.env if env is None else env
     return Workspace(environment, here, workspace.store, transport=workspace.transport)

@@ -22,8 +22,7 @@ from segue.core.outcome import Failure
 from segue.core.request import Inherited
 from segue.core.turn import State, Turn, status_of
 from segue.runner.attempt import Cancel, Guarded, Replies
-from segue.store.records import BEGUN, QueuedRow, Receipt, TurnRow
-from segue.system import clock
+from segue.store.records import BEGUN, QueuedRow, TurnRow
 from segue.turns.follow import follow
 from segue.turns.known_run import settle_run
 from segue.turns.live_turn import Callbacks
@@ -220,15 +219,6 @@ def enqueue_order(
 def digest_of(order: RunOrder) -> str:
     """What was ordered, as it was ordered: the same later, too, whatever has changed since."""
     return sha256(msgspec.json.encode(order)).hexdigest()
-
-
-def run_of_key(workspace: Workspace, key: str, run_key: str, body: str) -> str | None:
-    """The run that was ordered under this key before. Raises ``Misuse`` if something else was."""
-    conversation = workspace.store.conversation(key)
-    if conversation is None:
-        return None
-    receipt = Receipt(key=run_key, body=body)
-    return workspace.store.run_of_key(conversation.id, receipt, clock.now_ms())
 
 
 def _shown(workspace: Workspace, row: TurnRow, queued: QueuedRow) -> RunShown:

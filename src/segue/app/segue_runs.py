@@ -7,19 +7,23 @@ cancelled when its ``Segue`` is closed, as with ``Segue.run``.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Unpack
 
 from anyio.to_thread import run_sync
 
 from segue.app import questions, run_orders, runs
+from segue.app.ready_turn import Options, plan
 from segue.app.run_shapes import FeedEvent, RunOrder, RunShown, ToolAnswer
 from segue.app.subscriptions import FeedItem
 from segue.core.errors import Gone, NotFound
 from segue.core.ids import conversation_key
 from segue.core.turn import State
+from segue.store.records import Receipt
 
 if TYPE_CHECKING:
     from segue.app.segue import Segue
+    from segue.turns.why import Why
 
 
 class Runs:
@@ -45,7 +49,7 @@ class Runs:
         workspace, key, body = self._segue.workspace, conversation_key(key), None
         if run_key is not None:
             body = await run_sync(runs.digest_of, order)
-            known = await run_sync(runs.run_of_key, workspace, key, run_key, body)
+            known = await run_sync(run_orders.run_of_receipt, workspace, key, Receipt(key=run_key, body=body))
             if known is not None:  # what it needed may be gone by now: it is not checked again
                 return await self.show(known)
         prepared, retried = await run_sync(run_orders.prepare_order, workspace, key, order, run_key, env)
@@ -54,21 +58,38 @@ class Runs:
         )
         return await self.show(run)
 
+    async def plan(
+        self, key: str, text: str = "", *, retry_of: str | None = None, **options: Unpack[Options]
+    ) -> Why:
+        """What ``submit`` would do, as ``Segue.why`` tells it. Without ``cwd``, in the directory of the
+        conversation."""
+        cwd = options.get("cwd")
+        there = partial(run_orders.place, self._segue.workspace, key, str(cwd) if cwd else None, None)
+        return await run_sync(lambda: plan(there(), key, text, options, retry_of=retry_of))
+
     async def continue_session(
         self,
         session: str | None,
         order: RunOrder,
         *,
         key: str | None = None,
+        run_key: str | None = None,
         env: Mapping[str, str] | None = None,
     ) -> RunShown:
         """Queue a run that continues a native session, and return at once. As ``sessions.continue_``: None is
-        the newest one of the directory, and ``key`` is that of the conversation, if it is a new one."""
+        the newest one of the directory, and ``key`` is that of the conversation, if it is a new one. The same
+        ``run_key`` again returns the same run."""
         named = conversation_key(key) if key is not None else None
+        body = await run_sync(runs.digest_of, order) if run_key is not None else None
+        receipt = Receipt(key=run_key, body=body) if run_key is not None and body is not None else None
         prepared = await run_sync(
-            run_orders.prepare_continuation, self._segue.workspace, session, named, order, env
+            run_orders.prepare_continuation, self._segue.workspace, session, named, order, receipt, env
         )
-        run = await self._segue.service.engine.submit(prepared, not_before_ms=order.not_before, env=env)
+        if isinstance(prepared, str):
+            return await self.show(prepared)
+        run = await self._segue.service.engine.submit(
+            prepared, not_before_ms=order.not_before, env=env, body=body
+        )
         return await self.show(run)
 
     async def show(self, run: str) -> RunShown:

@@ -116,6 +116,7 @@ class SyncRuns(Blocking[Runs]):
     """See ``Runs``; the methods are the same."""
 
     submit = blocking(Runs.submit)
+    plan = blocking(Runs.plan)
     continue_session = blocking(Runs.continue_session)
     show = blocking(Runs.show)
     event = blocking(Runs.event)

@@ -16,6 +16,7 @@ import msgspec
 from segue.core.prompt_parts import one_line
 from segue.core.turn import Check
 from segue.core.usage import count_in_words
+from segue.core.verdicts import NOTHING, Said, failed, listed, passed, say
 
 Scope = Literal["conversation", "day", "account", "flow", "tier"]
 TINY = 1e-9
@@ -139,9 +140,9 @@ def budget_check(budgets: Sequence[Budget], price: Expected) -> Check:
     """It rules no mode out: if it fails, the turn does not begin before the user has answered."""
     over = [each for each in budgets if not each.covers(price.usd or 0.0)]
     if over:
-        asks = "; a turn now would ask you first"
-        return Check("budget", "fail", (), "; ".join(_used(each) for each in over) + _about(price) + asks)
-    return Check("budget", "pass", (), ", ".join(_used(each) for each in budgets) + _about(price))
+        asks = say("; a turn now would ask you first", "budget.asks")
+        return failed("budget", (), listed(map(_used, over), "; ") + _about(price) + asks)
+    return passed("budget", listed(map(_used, budgets), ", ") + _about(price))
 
 
 def in_dollars(usd: float) -> str:
@@ -253,14 +254,16 @@ def _dearest(parts: Sequence[SpentOn]) -> tuple[SpentOn, ...]:
     return (*first, others)
 
 
-def _used(budget: Budget) -> str:
-    spent = fsum((budget.spent, budget.running))
+def _used(budget: Budget) -> Said:
+    spent, allowed = fsum((budget.spent, budget.running)), budget.allowed
     name = f"account {budget.name}" if budget.scope == "account" else budget.scope
-    return f"{name} {in_dollars(spent)} of {in_dollars(budget.allowed)}"
+    text = f"{name} {in_dollars(spent)} of {in_dollars(allowed)}"
+    return say(text, f"budget.{budget.scope}", name=budget.name, usd=spent, max_usd=allowed)
 
 
-def _about(price: Expected) -> str:
+def _about(price: Expected) -> Said:
     if price.usd is None:
-        return ""
-    what = "the last turn cost" if price.source == "last" else "this turn about"
-    return f"; {what} {in_dollars(price.usd)}"
+        return NOTHING
+    last = price.source == "last"
+    text = f"; {'the last turn cost' if last else 'this turn about'} {in_dollars(price.usd)}"
+    return say(text, "budget.last" if last else "budget.about", usd=price.usd)

@@ -11,7 +11,8 @@ import msgspec
 from segue.core.checks import CHECKS
 from segue.core.outcome import Failure
 from segue.core.situation import RUNGS, Situation
-from segue.core.turn import Check, Mode
+from segue.core.turn import Check, Clause, Mode
+from segue.core.verdicts import Said, say
 
 
 class Rung(msgspec.Struct, frozen=True):
@@ -21,6 +22,8 @@ class Rung(msgspec.Struct, frozen=True):
     state: str
     """``open``, ``barred`` (a check rules it out) or ``impossible``."""
     why: str = ""
+    clauses: tuple[Clause, ...] = ()
+    """``why`` as data."""
 
 
 class Decision(msgspec.Struct, frozen=True):
@@ -61,22 +64,23 @@ def _rung(mode: Mode, checks: tuple[Check, ...], now: Situation) -> Rung:
     impossible = _impossible(mode, now)
     against = [check for check in checks if mode in check.bars]
     if mode != "fresh" and against:
-        return Rung(mode, "barred", against[0].detail)
-    return Rung(mode, "impossible", impossible) if impossible else Rung(mode, "open")
+        return Rung(mode, "barred", against[0].detail, against[0].clauses)
+    if impossible is None:
+        return Rung(mode, "open")
+    return Rung(mode, "impossible", impossible.text, impossible.clauses)
 
 
-def _impossible(mode: Mode, now: Situation) -> str:
+def _impossible(mode: Mode, now: Situation) -> Said | None:
     match mode:
         case "resume" | "branch" if now.pin is None or now.cut.anchor is None:
-            return "there is no session to continue"
+            return say("there is no session to continue", "rung.no_session")
         case "graft" | "replay" | "recap" if now.full:
-            return "the flow gives the whole prompt instead"
+            return say("the flow gives the whole prompt instead", "rung.flow")
         case "graft":
-            return "off" if now.policy.graft == "off" else "not available yet"
+            off = now.policy.graft == "off"
+            return say("off", "rung.off") if off else say("not available yet", "rung.not_yet")
         case "replay" | "recap" if now.earlier == 0:
-            return "nothing was said before"
-        case "replay" | "recap" if now.full:
-            return "the flow has a full prompt for a new session"
+            return say("nothing was said before", "rung.nothing")
         case "replay" if now.carried_only:
-            return "all that is known here was carried over from another account"
-    return ""
+            return say("all that is known here was carried over from another account", "rung.carried")
+    return None

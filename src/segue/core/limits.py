@@ -9,6 +9,7 @@ from segue.core.outcome import Outcome
 from segue.core.situation import Situation
 from segue.core.turn import Check
 from segue.core.usage import Limit, LimitShown, Pays
+from segue.core.verdicts import Said, failed, listed, passed, say, skipped
 
 NEARLY = 0.9
 """From this share on, a limit is nearly used up."""
@@ -86,26 +87,39 @@ def next_reset(limits: Iterable[Limit], now_ms: int) -> float:
 
 def paid_otherwise(before: Pays, now: Pays) -> str | None:
     """In words: something else pays than before; None if not, or if it is not known."""
+    change = _payers(before, now)
+    return None if change is None else change.text
+
+
+def _payers(before: Pays, now: Pays) -> Said | None:
     if before == now or "unknown" in (before, now):
         return None
-    return f"now paid by {PAYER[now]}, before by {PAYER[before]}"
+    text = f"now paid by {PAYER[now]}, before by {PAYER[before]}"
+    return say(text, "limits.payer", payer_now=now, payer_before=before)
 
 
 def limits_check(now: Situation) -> Check:
     """It only warns. ``now`` knows a limit, or what pays."""
     standing = current(now.limits, now.now_ms)
     warnings = [
-        words_of(each, now.now_ms) for each in standing if each.used is not None and each.used >= NEARLY
+        _share(each, now.now_ms) for each in standing if each.used is not None and each.used >= NEARLY
     ]
-    change = paid_otherwise(now.paid, now.pays)
+    change = _payers(now.paid, now.pays)
     if change is not None:
         warnings.append(change)
     if warnings:
-        return Check("limits", "fail", (), "; ".join(warnings))
+        return failed("limits", (), listed(warnings, "; "))
     known = [each for each in standing if each.used is not None]
-    if not known:
-        return Check("limits", "skip")
-    return Check("limits", "pass", (), ", ".join(words_of(each) for each in known))
+    return passed("limits", listed(map(_share, known), ", ")) if known else skipped("limits")
+
+
+def _share(limit: Limit, now_ms: int | None = None) -> Said:
+    """``now_ms`` None: without the reset."""
+    resets = limit.resets_at if now_ms is not None else None
+    values: dict[str, str | int | float] = {"window": limit.window, "used": limit.used or 0.0}
+    if resets is not None:
+        values["resets_at"] = resets
+    return say(words_of(limit, now_ms), "limits.used", **values)
 
 
 def words_of(limit: Limit, now_ms: int | None = None) -> str:

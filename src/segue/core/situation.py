@@ -12,6 +12,7 @@ from segue.core.model import History, Host, Pin, Voice, Workdir
 from segue.core.request import Runtime
 from segue.core.turn import Mode
 from segue.core.usage import Limit, Pays
+from segue.core.verdicts import Said
 
 RUNGS: tuple[Mode, ...] = ("resume", "branch", "graft", "replay", "recap", "fresh")
 """The ladder, from the top."""
@@ -98,8 +99,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     """Other voices that have a session in this conversation."""
     hidden: int = 0
     """Messages behind the account's wall."""
-    broken: str = ""
-    """In words: what happened to the first message that the session holds and the view does not."""
+    broken: Said | None = None
+    """What happened to the first message that the session holds and the view does not."""
     cut: Cut
     """Where the session diverges from the view; without a session all of the view is text."""
     view_messages: int
@@ -115,8 +116,8 @@ class Situation(msgspec.Struct, frozen=True, kw_only=True):
     workdir: Workdir
     model: str | None = None
     login: str | None = None
-    moved: str = ""
-    """In words: the session is in another home than the account has now."""
+    moved: Said | None = None
+    """The session is in another home than the account has now."""
     offers: tuple[str, ...] | None = None
     """What in the request determines the tools that the model is shown, if the session is continued."""
     host: Host

@@ -67,10 +67,15 @@ def unknown(tools: Tools, name: str) -> str:
 
 def changed(before: Iterable[str], now: Iterable[str]) -> str:
     """In words: how the tools that the model is shown differ from those of the previous turn."""
+    return f"the session's tools changed ({differences(before, now, 'now ', 'no longer ')})"
+
+
+def differences(before: Iterable[str], now: Iterable[str], new: str, gone: str) -> str:
+    """What is new and what is gone, with a mark before each."""
     was, has = set(before), set(now)
-    gained = [f"now {each}" for each in sorted(has - was)]
-    lost = [f"no longer {each}" for each in sorted(was - has)]
-    return f"the session's tools changed ({', '.join((*gained, *lost))})"
+    return ", ".join(
+        (*(new + each for each in sorted(has - was)), *(gone + each for each in sorted(was - has)))
+    )
 
 
 def _is_other(tools: Tools, name: str) -> bool:

@@ -26,6 +26,13 @@ to continue its session, so the past was sent as text. ``escalation``, ``review`
 that begins a session."""
 
 
+class Clause(msgspec.Struct, frozen=True):
+    """A part of a reason, for those who say it in another language: what it says, and its values."""
+
+    code: str
+    values: dict[str, str | int | float] = {}
+
+
 class Check(msgspec.Struct, frozen=True):
     """One check's verdict, with its reason in words and the modes it rules out (``bars``)."""
 
@@ -33,6 +40,8 @@ class Check(msgspec.Struct, frozen=True):
     verdict: Literal["pass", "fail", "skip"]
     bars: tuple[Mode, ...] = ()
     detail: str = ""
+    clauses: tuple[Clause, ...] = ()
+    """The same reason as data; empty for turns of older versions."""
 
 
 class RungShown(msgspec.Struct, frozen=True):
@@ -45,6 +54,8 @@ class RungShown(msgspec.Struct, frozen=True):
     new_tokens: int | None = None
     cached_tokens: int | None = None
     usd: float | None = None
+    clauses: tuple[Clause, ...] = ()
+    """``why`` as data; empty if it is told in somebody else's words."""
 
 
 class Sent(msgspec.Struct, frozen=True):

@@ -136,7 +136,7 @@ async def log(call: Call) -> list[LogMessage]:
 
 async def plan(call: Call) -> Why:
     asked: PlanQuery = call.query
-    return await call.segue.why(call.path["key"], asked.text, retry_of=asked.retry_of, **asked.options)
+    return await call.segue.runs.plan(call.path["key"], asked.text, retry_of=asked.retry_of, **asked.options)
 
 
 async def last(call: Call) -> LastShown:
@@ -237,7 +237,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
     Endpoint(
         "GET",
         f"{ONE}/plan",
-        ("Segue.why",),
+        ("Segue.runs.plan", "Segue.why"),
         plan,
         "What the next turn, or a retry, would do, why, and at what cost",
         returns=Why,

@@ -68,13 +68,18 @@ def refuse_paths(call: Call, attachments: Sequence[AttachmentOrder]) -> None:
         raise Refused("forbidden", "a path is accepted over the Unix socket only; send the file as data")
 
 
-async def _submit(call: Call) -> RunShown:
+def named(call: Call) -> str | None:
+    """The name of the request, by which it is known if it comes again."""
     key = call.headers.get("idempotency-key")
     if key is not None and not (0 < len(key) <= KEY_LENGTH and key.isprintable()):
         raise Misuse(f"{KEY.name} takes a name on one line (at most {KEY_LENGTH} characters)")
+    return key
+
+
+async def _submit(call: Call) -> RunShown:
     order: RunOrder = call.body
     refuse_paths(call, order.attachments)
-    return await call.segue.runs.submit(call.path["key"], order, run_key=key)
+    return await call.segue.runs.submit(call.path["key"], order, run_key=named(call))
 
 
 async def _show(call: Call) -> RunShown:

@@ -21,7 +21,7 @@ from segue.app.run_shapes import LATEST_MS, AttachmentOrder, RunOptions, RunOrde
 from segue.core.errors import NotFound
 from segue.server.endpoint import Call, Endpoint
 from segue.server.problems import Refused
-from segue.server.routes_runs import ORDER_BYTES, refuse_paths
+from segue.server.routes_runs import KEY, ORDER_BYTES, named, refuse_paths
 
 SESSIONS = "/api/v1/sessions"
 ONE = f"{SESSIONS}/{{agent}}/{{id}}"
@@ -166,7 +166,9 @@ async def repair(call: Call) -> RepairReport:
 async def continue_(call: Call) -> RunShown:
     asked: ContinueBody = call.body
     refuse_paths(call, asked.attachments)
-    return await call.segue.runs.continue_session(_name(call), asked.order, key=asked.key)
+    return await call.segue.runs.continue_session(
+        _name(call), asked.order, key=asked.key, run_key=named(call)
+    )
 
 
 async def restore(call: Call) -> RestoreReport:
@@ -271,6 +273,7 @@ ENDPOINTS: tuple[Endpoint, ...] = (
         "Queue a run that continues a session, in its conversation or in a new one",
         returns=RunShown,
         body=ContinueBody,
+        headers=(KEY,),
         status=202,
         max_body=ORDER_BYTES,
     ),

@@ -54,13 +54,13 @@ def shown_rungs(
     costs = {each.mode: each for each in predict(outlook)}
     shown = []
     for rung in decision.rungs:
-        state, why, cost = rung.state, rung.why, costs.get(rung.mode)
+        state, why, clauses, cost = rung.state, rung.why, rung.clauses, costs.get(rung.mode)
         if rung.mode == chosen:
             state = "chosen"
         elif refused and state != "impossible" and RUNGS.index(rung.mode) < RUNGS.index(chosen):
-            state, why = "barred", refused
-        figures = (cost.new_tokens, cost.cached_tokens, cost.usd) if cost is not None else ()
-        shown.append(RungShown(rung.mode, state, why, *figures))
+            state, why, clauses = "barred", refused, ()
+        new, cached, usd = (cost.new_tokens, cost.cached_tokens, cost.usd) if cost else (None, None, None)
+        shown.append(RungShown(rung.mode, state, why, new, cached, usd, clauses))
     return tuple(shown)
 
 

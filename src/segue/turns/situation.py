@@ -16,6 +16,7 @@ from segue.core.model import Held, Message, Pin, Voice, Workdir
 from segue.core.request import Request, RunPlace, Start
 from segue.core.situation import FRAME_BYTES, File, Policy, Situation
 from segue.core.turn import Mode, Turn
+from segue.core.verdicts import Said, say
 from segue.store.copies import KeptRow
 from segue.store.records import TurnRow
 from segue.store.store import Store
@@ -79,7 +80,7 @@ class VoiceView(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int
     hidden: int
     spoke: bool
-    broken: str
+    broken: Said | None
     in_front: frozenset[str]
     """The unanswered messages on this side of the wall, including those from before a blank start."""
 
@@ -307,15 +308,16 @@ def _others(store: Store, conversation: str, voice: Voice) -> tuple[str, ...]:
     return tuple(f"{each.agent} ({each.role})" if each.role else each.agent for each in dict.fromkeys(others))
 
 
-def _broken(parted: Cut, messages: list[Message]) -> str:
-    """In words: what happened to the first message that the session holds and the view does not."""
+def _broken(parted: Cut, messages: list[Message]) -> Said | None:
+    """What happened to the first message that the session holds and the view does not."""
     if parted.broken is None:
-        return ""
+        return None
     for n, message in enumerate(messages, 1):
         if message.id == parted.broken.message:
-            changed = message.revision != parted.broken.revision
-            return f"#{n} was edited" if changed else f"the session lacks a message before #{n}"
-    return "a message that the session holds was dropped"
+            if message.revision != parted.broken.revision:
+                return say(f"#{n} was edited", "history.edited", number=n)
+            return say(f"the session lacks a message before #{n}", "history.lacks", number=n)
+    return say("a message that the session holds was dropped", "history.dropped")
 
 
 def _interrupted(recent: Sequence[TurnRow], in_front: frozenset[str]) -> Turn | None:

@@ -21,6 +21,7 @@ from segue.core.request import Capabilities, Runtime
 from segue.core.situation import File, Policy, Situation
 from segue.core.turn import Mode
 from segue.core.usage import Context, Limit
+from segue.core.verdicts import say
 from segue.core.view import UNKNOWN, Viewer, account_mark, old_account_mark, under, view, visible
 
 CLAUDE = Voice("claude")
@@ -42,7 +43,7 @@ BREAKS: dict[str, dict[str, Any]] = {
     "no session": {"holds": None, "others": ("codex",)},
     "fork": {"pinned": {"foreign": "other-key"}},
     "retried": {"spoken": "u1 a1 u2", "holds": "u1 a1! u2 a2!"},
-    "first edited": {"spoken": "u1' a1 u2", "broken": "#1 was edited"},
+    "first edited": {"spoken": "u1' a1 u2", "broken": say("#1 was edited", "history.edited", number=1)},
     "foreign end": {"file": File(True, 1000, "@elsewhere")},
     "prompt left behind": {"file": File(True, 1000, "@elsewhere"), "pinned": {"ended": Ended("network")}},
     "other directory": {"workdir": Workdir("/home/me/other", 1, 3)},
@@ -70,7 +71,9 @@ BREAKS: dict[str, dict[str, Any]] = {
     "nearly used up": {"limits": (Limit("5h", 0.9, 20_000_000), Limit("7d", 0.2, 20_000_000))},
     "refused": {"limits": (Limit("unknown", 1.0, 10_060_000, "failure"),)},
     "paid otherwise": {"pays": "api_key", "paid": "subscription"},
-    "other home": {"moved": "the session is in /one, and the home of the account work is /two now"},
+    "other home": {
+        "moved": say("the session is in /one", "account.moved", there="/one", who="a", here="/two")
+    },
     "busy": {"busy": "process 7 is at it"},
 }
 """What can be wrong, each alone."""

@@ -17,6 +17,7 @@ from segue.core.model import Ended, Host, Voice, Workdir
 from segue.core.situation import File, Situation
 from segue.core.turn import Check
 from segue.core.usage import Context, Limit
+from segue.core.verdicts import say
 
 NAMES = (
     *(
@@ -220,7 +221,11 @@ def test_a_pair_of_versions_known_to_fail(wrote: str | None, reads: str | None, 
             "answer ends; the session is valid",
             {"spoken": "u1 a1 u2 a2 u3", "holds": "u1 a1! u2 a2"},
         ),
-        ("history", "#1 was edited", {"spoken": "u1' a1 u2", "broken": "#1 was edited"}),
+        (
+            "history",
+            "#1 was edited",
+            {"spoken": "u1' a1 u2", "broken": say("#1 was edited", "history.edited", number=1)},
+        ),
         (
             "pin",
             r"claude has no session in this conversation yet \(codex has\)",

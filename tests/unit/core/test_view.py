@@ -265,7 +265,7 @@ def test_what_was_carried_over_is_not_behind_the_wall_any_more() -> None:
     ann, old = f"claude/work/{ANN}", f"claude/old/{ANN}"
     first, second, later = spoken("u1", old), spoken("u2", ann), spoken("u3", ann)
     behind = [
-        hidden(messages, CLAUDE, "home", BOB)
+        hidden(messages, Viewer(CLAUDE, "home", BOB))
         for messages in (
             [first, second],
             [first, second, carried(consented(ann))],
@@ -274,7 +274,7 @@ def test_what_was_carried_over_is_not_behind_the_wall_any_more() -> None:
         )
     ]
     assert behind == [2, 1, 0, 1]
-    assert hidden([second, carried(consented(ann))], CLAUDE, "other", BOB) == 2, "it was not for them"
+    assert hidden([second, carried(consented(ann))], Viewer(CLAUDE, "other", BOB)) == 2, "it was not for them"
 
 
 @pytest.mark.parametrize(

@@ -143,6 +143,7 @@ def test_headers_are_told(made: dict[str, Any]) -> None:
     }
     assert told == {
         ("post", "/api/v1/conversations/{key}/runs"): "Idempotency-Key",
+        ("post", "/api/v1/sessions/{agent}/{id}/continue"): "Idempotency-Key",
         ("get", "/api/v1/runs/{run}/events"): "Last-Event-ID",
         ("get", "/api/v1/events"): "Last-Event-ID",
     }

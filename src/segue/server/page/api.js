@@ -72,13 +72,16 @@ const unanswered = new Map();
 export const drawn = () => [...crypto.getRandomValues(new Uint32Array(4))].map((each) => each.toString(36)).join("");
 
 /** Queue a run, once: without an answer, the same again under that name, or within a minute, is the same run.
- * @param {string} key @param {object} order @param {string} [name] */
-export async function submit(key, order, name) {
-  const body = JSON.stringify([key, order]);
+ * @param {string} path @param {object} order @param {string} [name] */
+export async function once(path, order, name) {
+  const body = JSON.stringify([path, order]);
   const known = name ? `${name}-${body.length}` : (unanswered.get(body) ?? drawn());
   if (!name) unanswered.set(body, known);
   setTimeout(() => unanswered.delete(body), 60_000);
-  const run = await call("POST", of(key, "/runs"), { body: order, headers: { "idempotency-key": known } });
+  const run = await call("POST", path, { body: order, headers: { "idempotency-key": known } });
   unanswered.delete(body);
   return run;
 }
+
+/** @param {string} key @param {object} order @param {string} [name] */
+export const submit = (key, order, name) => once(of(key, "/runs"), order, name);

@@ -44,7 +44,7 @@ function TopBar({ key_ }) {
       ? html`<div class="tt"><h1><button type="button" class="title" onClick=${() => setRenaming(true)} title=${t("rename")}>${line(known?.title || key_, 120)}</button></h1>
           <span class="only-phone dim dots"><span>${key_}</span>${known?.cwd ? html`<span>${home(known.cwd)}</span>` : null}</span></div>`
       : html`<input class="field" ref=${focus} defaultValue=${known?.title} aria-label=${t("rename")} onBlur=${save} onKeyDown=${leave} />`}
-    <${Copy} class="copy no-phone" text=${key_} label=${t("copy.key")}>${key_}</${Copy}>
+    <${Copy} class="copy no-phone" text=${key_} label=${`${t("copy.key")}: ${key_}`}>${key_}</${Copy}>
     ${known?.cwd ? html`<span class="dim no-phone" title=${known.cwd}>${home(known.cwd)}</span>` : null}
     <span class="dim dots no-phone">${known?.cost_usd == null ? null : html`<span>${money(known.cost_usd, known.cost_estimated)}</span>`}
       ${known?.saved_usd ? html`<span>${t("saved", { usd: money(known.saved_usd) })}</span>` : null}</span>
@@ -120,7 +120,7 @@ function NewConversation() {
       ${empty ? html`<figure class="block"><figcaption><span class="cap">${t("empty.terminal")}</span><${Copy} text=${EXAMPLE} /></figcaption><pre dir="ltr"><code>${EXAMPLE}</code></pre></figure>` : null}
       <p><a class="link" href=${link("sessions")}>${t("empty.sessions")}</a></p>
       ${agents.value.length ? html`<table><thead><tr><th>${t("agent")}</th><th>${t("version")}</th><th>${t("agent.state")}</th></tr></thead><tbody>
-        ${agents.value.filter((each) => each.capabilities?.resume || each.problem).map((each) => html`<tr key=${each.agent}><td>${each.label}</td><td>${each.version ?? "–"}</td><td>${each.problem ?? t("agent.ready")}</td></tr>`)}</tbody></table>` : null}</div></div>
+        ${agents.value.filter((each) => each.capabilities?.resume || each.problem).sort((a, b) => Number(Boolean(a.problem)) - Number(Boolean(b.problem))).map((each) => html`<tr key=${each.agent} class=${each.problem && "dim"}><td>${each.label}</td><td>${each.version ?? "–"}</td><td>${each.problem ?? t("agent.ready")}</td></tr>`)}</tbody></table>` : null}</div></div>
     <${Composer} key="c-new" key_=${null} />`;
 }
 

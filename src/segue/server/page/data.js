@@ -27,6 +27,9 @@ export const flowsNeeding = signal(0);
 export const needing = computed(() => byUse.value.filter((each) => each.state === "needs_you"));
 export const running = computed(() => byUse.value.filter((each) => each.state === "running"));
 
+/** The names of flows, by their ids, as far as they are known. */
+export const flowNames = signal(/** @type {Map<string, string>} */ (new Map()));
+
 /** @param {Run} run */
 export const isUnfinished = (run) => UNFINISHED.includes(run.state);
 

@@ -81,6 +81,7 @@ export function shortly({ kind, said, text }) {
   if (kind === "signal") return said.escalate ? t("flow.escalates", { reason: line(String(said.reason ?? ""), 90) }) : t("flow.settled");
   if (kind === "check") return `${line(said.command, 60)}: ${said.code === null ? t("failure.timeout") : t("tool.exit", { code: said.code })}`;
   if (kind === "diff") return said.files ? `${plural("flow.files", said.files)}, +${said.added} −${said.removed}` : t("flow.unchanged");
+  if (/^[0-9a-f]{40}$/.test(text)) return text.slice(0, 12); // a commit
   return kind === "text" ? line(text, 90) : "";
 }
 

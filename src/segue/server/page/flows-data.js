@@ -1,7 +1,7 @@
 // What the page knows of flows. Loaded after the first view is there, and kept up to date by the feed.
 import { computed, effect, signal } from "./lib.js";
 import { get, segment } from "./api.js";
-import { flowsNeeding } from "./data.js";
+import { flowNames, flowsNeeding } from "./data.js";
 import { on } from "./feed.js";
 
 /** @typedef {import("./types").FlowShown} Flow */
@@ -30,6 +30,7 @@ export const sorted = computed(() => {
 });
 
 effect(() => {
+  flowNames.value = new Map([...flows.value.values()].map((flow) => [flow.flow, nameOf(flow)]));
   flowsNeeding.value = [...flows.value.values()].filter(needs).length;
 });
 

@@ -141,3 +141,6 @@ export function line(text, most = 200) {
 
 /** @param {string} text @param {number} count */
 export const plural = (text, count) => t(count === 1 ? `${text}.one` : `${text}.many`, { count });
+
+/** @param {string} text */
+export const capital = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);

@@ -48,6 +48,8 @@ function Top({ view }) {
       .then((found) => (today.value = found.sums[0] ?? null))
       .catch(() => undefined);
   }, [newest]);
+  // On a phone, the views are wider than the screen.
+  useEffect(() => document.querySelector(".views [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" }), [view]);
   return html`<header class="top"><a class="logo" href=${link("conversations")}><svg class="mg" aria-hidden="true"><use href="#m-logo" /></svg>segue</a>
     <nav class="views" aria-label=${t("views")}>${VIEWS.map((name) => html`<a key=${name} href=${link(name)}
       aria-current=${name === (INNER[view] ?? view) ? "page" : undefined}>${t(name)}${waiting[name] ? html` <b>${waiting[name]}<span class="vh"> ${t("need.you")}</span></b>` : null}</a>`)}</nav>

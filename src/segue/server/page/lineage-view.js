@@ -9,6 +9,7 @@ import { Agent, Choice, Copy, Mode, attempt } from "./parts.js";
 import { Checks, Ladder } from "./ladder.js";
 import { Condition, EndLink, Picture, Place, about, totals, useLineage, who } from "./lineage.js";
 import { aside, chains, graph, sum } from "./lineage-graph.js";
+import { Markdown } from "./markdown.js";
 import { panelOpen, select, selected } from "./selection.js";
 
 /** @typedef {import("./lineage-graph.js").Chain} Chain */
@@ -209,7 +210,7 @@ function Details({ turn, key_ }) {
     <div class="scroll" tabindex="0" role="group" aria-label=${t("turn")}>
       <section class="sec"><h2>${turn.n === null ? t("turn") : `#${turn.n}`} <span>${who(turn)}</span> <span class="r">${moment(turn.created)}</span></h2>
         ${asked ? html`<p class="lin-asked">${clip(asked)}</p>` : null}
-        ${said ? html`<p class="lin-said ${past?.failure ? "t-failed" : ""}">${clip(said)}</p>` : null}
+        ${past?.failure ? html`<p class="lin-said t-failed">${clip(said)}</p>` : said ? html`<div class="lin-said"><${Markdown} text=${said.slice(0, MOST_ANSWER)} /></div>` : null}
         <p class="btns">${turn.n === null ? html`<span class="why">${t("lineage.dropped")}</span>` : html`<a class="btn small" href=${link("conversations", key_, turn.message)}>${t("lineage.show")}</a>`}
           <${Copy} class="btn small" text=${turn.run}>${t("copy.id")}</${Copy}>
           <button type="button" class="btn quiet small" onClick=${() => (selected.value = null)}>${t("close")}</button></p></section>

@@ -53,7 +53,7 @@ export function LineageList({ key_, changed }) {
 }
 
 /** Turns, money, time.  @param {Sum} all */
-export const totals = (all) => [plural("lineage.turns", all.turns), money(all.cost, all.estimated), duration(all.ms)];
+export const totals = (all) => [plural("lineage.turns", all.turns), all.cost === null ? "" : money(all.cost, all.estimated), all.ms === null ? "" : duration(all.ms)].filter(Boolean);
 
 /** @param {{row: Row}} props */
 function Small({ row }) {

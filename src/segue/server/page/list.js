@@ -1,7 +1,7 @@
 // The list of conversations: newest use first, searched and filtered, live.
 import { computed, html, signal, useEffect } from "./lib.js";
 import { get, of, patch } from "./api.js";
-import { byUse, label, loaded } from "./data.js";
+import { byUse, flowNames, label, loaded } from "./data.js";
 import { line, moment, money, when } from "./format.js";
 import { go, link } from "./route.js";
 import { t } from "./strings.js";
@@ -104,7 +104,8 @@ function about_(each) {
   if (each.state === "needs_you" && each.asks) return t("asks", { what: line(each.asks, 90) });
   if (each.state === "parked" && each.until) return t("until", { time: when(each.until) });
   if (each.state === "idle" && each.failure) return line(each.failure.message, 90);
-  return each.key;
+  const [, flow, part = ""] = /^flow\/([^/]+)\/?(.*)$/.exec(each.key) ?? [];
+  return flow === undefined ? each.key : [flowNames.value.get(flow) ?? t("flows"), part].filter(Boolean).join(" · ");
 }
 
 /** @param {{hit: Hit}} props */

@@ -2,13 +2,13 @@
 import { html, signal, useEffect } from "./lib.js";
 import { get, of, segment } from "./api.js";
 import { conversations, label, missed, runs } from "./data.js";
-import { bytes, duration, home, moment, money, percent, tokens, visible } from "./format.js";
+import { bytes, capital, duration, home, moment, money, percent, tokens, visible } from "./format.js";
 import { link } from "./route.js";
 import { t } from "./strings.js";
 import { Copy, Gauge } from "./parts.js";
 import { Checks, Ladder } from "./ladder.js";
 import { LineageList } from "./lineage.js";
-import { capital, plannedFor } from "./plan.js";
+import { plannedFor } from "./plan.js";
 import { panelFolded, panelOpen, selected } from "./selection.js";
 
 /** @typedef {import("./types").Turn} Turn */

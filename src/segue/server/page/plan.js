@@ -1,9 +1,10 @@
 // What sending will do and cost, in one line above the entry.
 import { html, signal } from "./lib.js";
 import { label } from "./data.js";
-import { home, limits, money, tokens } from "./format.js";
+import { capital, home, limits, money, tokens } from "./format.js";
 import { t } from "./strings.js";
 import { Mode } from "./parts.js";
+import { reason } from "./reasons.js";
 import { select } from "./selection.js";
 
 /** @typedef {import("./types").Why} Why */
@@ -28,12 +29,17 @@ export function PlanLine({ draft, busy, key_ }) {
   const counted = (kind === "catchup" || kind === "replay") && earlier === 1 ? `${kind}.one` : kind;
   const said = t(`plan.${counted}`, { agent: label(plan.agent), count: earlier, cwd: home(plan.cwd) });
   return html`<p class="plan" role="status"><${Mode} mode=${plan.mode} button=${true} onClick=${() => select(null)}
-      name=${`${t(`mode.${plan.mode}`)}: ${t("plan.why")}`} /><span>${said}${busy ? t("plan.queued") : ""}${said.endsWith(".") ? "" : ":"}
-    ${rung?.new_tokens === null || rung === undefined ? null : html` <b>${t("plan.new", { count: tokens(rung.new_tokens) })}</b>`}
-    ${rung?.cached_tokens ? html`, ${t("plan.cached", { count: tokens(rung.cached_tokens) })}` : null}
-    ${rung?.usd === null || rung === undefined ? null : html`, <b>${money(rung.usd, true)}</b>`}
-    ${reason(plan, draft)}</span><${Limit} all=${plan.limits} /></p>`;
+      name=${`${t(`mode.${plan.mode}`)}: ${t("plan.why")}`} /><span>${said}${busy ? t("plan.queued") : ""}${said.endsWith(".") || !costs(rung).length ? "" : ":"}
+    ${costs(rung).map((each, at) => html`${at ? ", " : " "}${each}`)}
+    ${because(plan, draft)}</span><${Limit} all=${plan.limits} /></p>`;
 }
+
+/** What is known of its price; an empty message adds nothing.  @param {import("./types").RungShown | undefined} rung */
+const costs = (rung) => [
+  rung?.new_tokens ? html`<b>${t("plan.new", { count: tokens(rung.new_tokens) })}</b>` : null,
+  rung?.cached_tokens ? t("plan.cached", { count: tokens(rung.cached_tokens) }) : null,
+  typeof rung?.usd === "number" ? html`<b>${money(rung.usd, true)}</b>` : null,
+].filter((each) => each !== null);
 
 /** How much of the account's fullest limit is used.  @param {{all: Why["limits"]}} props */
 function Limit({ all }) {
@@ -43,14 +49,12 @@ function Limit({ all }) {
 }
 
 /** Why it is dearer than it could be, and what to do about it.  @param {Why} plan @param {import("./composer.js").Draft} draft */
-function reason(plan, draft) {
+function because(plan, draft) {
   if (KEEPS.includes(plan.mode) || draft.fresh || draft.blank) return null;
   const barring = plan.checks.find((each) => each.verdict === "fail" && each.bars.includes("resume") && each.detail);
   if (!barring || (barring.check === "pin" && plan.mode === "fresh")) return null;
   const cheaper = plan.rungs.find((each) => each.mode === "resume")?.usd ?? null;
   const advice = barring.check === "workdir" && plan.session_cwd ? ` ${t("plan.cwd", { cwd: home(plan.session_cwd) })}` : "";
-  return html`. <span class="because">${capital(barring.detail)}.${advice}${cheaper === null ? "" : ` ${t("plan.would", { usd: money(cheaper, true) })}`}</span>`;
+  return html`. <span class="because">${capital(reason(barring.detail, barring.clauses))}.${advice}${cheaper === null ? "" : ` ${t("plan.would", { usd: money(cheaper, true) })}`}</span>`;
 }
 
-/** @param {string} text */
-export const capital = (text) => text.slice(0, 1).toUpperCase() + text.slice(1);

@@ -69,7 +69,7 @@ function Options({ asked, name, given, keep }) {
     onChange=${(/** @type {any} */ event) => pick(option, event.currentTarget.checked)} />`;
   return html`<fieldset><legend>${visible(asked.question)}</legend>
     ${(asked.options ?? []).map((each) => html`<label class="opt" key=${each.label}>${input(each.label, undefined)}
-      <span>${visible(each.label)} ${each.description ? html`<small>${visible(each.description)}</small>` : null}</span></label>`)}
+      <span>${visible(each.label)} ${each.description && each.description !== each.label ? html`<small>${visible(each.description)}</small>` : null}</span></label>`)}
     <div class="opt">${input(OTHER, t("ask.other"))}<input class="field" type="text" value=${words}
       placeholder=${t("ask.other")} aria-label=${t("ask.words")}
       onInput=${(/** @type {any} */ event) => keep(asked.question, {

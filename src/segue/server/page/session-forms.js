@@ -1,6 +1,6 @@
 // What can be done with a session: continue it here, see what a check found, write a repaired copy.
 import { html, useEffect, useState } from "./lib.js";
-import { post } from "./api.js";
+import { drawn, once, post } from "./api.js";
 import { kept } from "./drafts.js";
 import { bytes, home, line, visible } from "./format.js";
 import { go, link } from "./route.js";
@@ -16,17 +16,17 @@ import { pathOf, refresh } from "./sessions-data.js";
 /** A message that continues the session, in its conversation or in a new one.  @param {{session: Session, onClose: () => void}} props */
 export function ContinueForm({ session, onClose }) {
   const draft = `draft:session:${session.agent}:${session.id}`;
-  const [message, setMessage] = useState(() => kept.read(draft, ""));
+  const [{ message, id }, setDraft] = useState(() => kept.read(draft, { message: "", id: "" }));
   const [key, setKey] = useState("");
   const [busy, setBusy] = useState(false);
-  useEffect(() => (message ? kept.write(draft, message) : kept.remove(draft)), [message]);
+  useEffect(() => (message ? kept.write(draft, { message, id }) : kept.remove(draft)), [message]);
   const owner = session.pinned ? session.conversation : null;
   const send = () =>
     attempt(async () => {
       if (!message.trim() || busy) return;
       setBusy(true);
       const body = owner || !key.trim() ? { message } : { message, key: key.trim() };
-      const run = await post(pathOf(session.agent, session.id, "/continue"), body).finally(() => setBusy(false));
+      const run = await once(pathOf(session.agent, session.id, "/continue"), body, id).finally(() => setBusy(false));
       kept.remove(draft);
       go("conversations", run.conversation);
     });
@@ -40,7 +40,7 @@ export function ContinueForm({ session, onClose }) {
     <label class="vh" for="ses-message">${t("sessions.message")}</label>
     <textarea id="ses-message" class="field" rows="3" value=${message} placeholder=${t("sessions.message")} disabled=${busy} onKeyDown=${typed}
       ref=${(/** @type {any} */ node) => node && !node.dataset.seen && ((node.dataset.seen = "1"), node.focus())}
-      onInput=${(/** @type {any} */ event) => setMessage(event.currentTarget.value)}></textarea>
+      onInput=${(/** @type {any} */ event) => setDraft({ message: event.currentTarget.value, id: drawn() })}></textarea>
     ${owner ? html`<p class="why">${t("sessions.continue.there", { key: line(owner, 80) })}</p>`
       : html`<label class="newkey"><span>${t("new.key")}</span><input class="field" value=${key} placeholder=${`${session.agent}-${session.id.slice(0, 8)}`} onInput=${(/** @type {any} */ event) => setKey(event.currentTarget.value)} /></label>
         <p class="why">${t("sessions.continue.new")}</p>`}

@@ -339,6 +339,7 @@ export default {
   "ladder.saved": "Continuing saved {usd} against sending everything.",
   "ladder.back": "Show the next turn",
   "checks": "Checks",
+  "stop.sign": ".",
   "checks.sum": "{pass} pass, {fail} fail, {skip} skipped",
   "check.bars": "Rules out {modes}.",
   "context": "Context",

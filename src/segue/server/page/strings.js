@@ -30,6 +30,9 @@ export function choose(wanted) {
   return speak(wanted);
 }
 
+/** Whether the language has this text of its own.  @param {string} name */
+export const knows = (name) => name in table.value;
+
 /**
  * A text, with the places in braces filled in.
  * @param {string} name @param {Record<string, unknown>} [values]

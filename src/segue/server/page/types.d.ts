@@ -202,6 +202,7 @@ export interface Check {
   verdict: "fail" | "pass" | "skip";
   bars: ("branch" | "fresh" | "graft" | "recap" | "replay" | "resume")[];
   detail: string;
+  clauses: Clause[];
 }
 
 export interface CheckReport {
@@ -211,6 +212,11 @@ export interface CheckReport {
   sound: boolean;
   load: Load;
   findings: Finding[];
+}
+
+export interface Clause {
+  code: string;
+  values: Record<string, string | number>;
 }
 
 export interface Compacted {
@@ -1036,6 +1042,7 @@ export interface RungShown {
   new_tokens: number | null;
   cached_tokens: number | null;
   usd: number | null;
+  clauses: Clause[];
 }
 
 export interface Saved {
