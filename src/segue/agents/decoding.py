@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from functools import lru_cache
-from hashlib import pbkdf2_hmac
 from pathlib import Path
 from typing import Protocol, TypeVar, runtime_checkable
 
@@ -23,7 +22,7 @@ T = TypeVar("T")
 
 DAMAGE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What decoding raises for a record that is torn, has another shape, is not UTF-8, or is nested too deep."""
-SECRET_ROUNDS = 10_000
+SECRET_ROUNDS = 2_000
 REREAD_S = 0.05
 """The pause before a broken file is read a second time."""
 
@@ -138,5 +137,7 @@ def hashed(text: str) -> str:
 def hashed_secret(name: str, value: str) -> str:
     """A fingerprint of a key: the same wherever the key is used, and slow to make, so that a short password
     is not easily found by trying."""
+    from hashlib import pbkdf2_hmac  # with OpenSSL, which most turns do not need
+
     salt = f"segue login {name}".encode()
     return pbkdf2_hmac("sha256", value.encode("utf-8", "surrogateescape"), salt, SECRET_ROUNDS, 8).hex()

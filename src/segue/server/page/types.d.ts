@@ -529,6 +529,7 @@ export interface FlowReport {
   failure: string | null;
   result: any | null;
   next: string | null;
+  waits: TreeUse | null;
 }
 
 export interface FlowShown {
@@ -541,6 +542,7 @@ export interface FlowShown {
   needs: "budget" | "human" | "question" | "version" | null;
   held: boolean;
   stops: "cancel" | "pause" | null;
+  waits: TreeUse | null;
   end: string | null;
   rounds: number;
   cwd: string;
@@ -1260,6 +1262,11 @@ export interface Tools {
   narrowed: string[];
   others: string;
   elsewhere: Record<string, string>;
+}
+
+export interface TreeUse {
+  flow: string | null;
+  why: string;
 }
 
 export interface Turn {
