@@ -27,7 +27,7 @@ from pathlib import Path
 import msgspec
 
 from segue.agents.base import CutRequest, StoredSession
-from segue.agents.claude.schema import Block, Record, Settings, UserSettings, fields_of, raw
+from segue.agents.claude.schema import Message, Record, Settings, UserSettings, fields_of, raw
 from segue.agents.decoding import DAMAGE, is_on, login_fingerprint, moment_ms, set_variables, settings_in
 from segue.agents.jsonl import backwards
 from segue.core.environment import Route
@@ -39,13 +39,6 @@ from segue.system.files import whole_file
 
 LONGEST_NAME = 200
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
-
-
-class _Answer(msgspec.Struct, frozen=True):
-    """A message of the model's, in blocks."""
-
-    content: tuple[Block, ...] = ()
-    stop_reason: str | None = None
 
 
 class ClaudeFormat:
@@ -123,11 +116,11 @@ def last_answer(path: Path, since_ms: int) -> str:
     """The answer of a turn that began then, if the session ends with it. Old versions do not tell."""
     try:
         last = next((record for record in _newest_first(path) if record.is_message), Record())
-        said = decode(last.message, _Answer) if last.is_said and last.blocks == {"text"} else _Answer()
+        said = decode(last.message, Message) if last.is_said and last.blocks == {"text"} else Message()
     except (OSError, *DAMAGE):
         return ""
     over = said.stop_reason == "end_turn" and (moment_ms(last.timestamp) or 0) >= since_ms
-    return "\n".join(block.text or "" for block in said.content) if over else ""
+    return said.text if over else ""
 
 
 def project_folder(home: Path, cwd: Path) -> Path:

@@ -140,6 +140,13 @@ class MessageHead(msgspec.Struct, frozen=True):
 
 class Message(MessageHead, frozen=True):
     content: str | list[Block] | None = None
+    stop_reason: str | None = None
+
+    @property
+    def text(self) -> str:
+        if isinstance(self.content, str):
+            return self.content
+        return "\n".join(block.text or "" for block in self.content or ())
 
 
 class FullRecord(Link, frozen=True, rename="camel"):
