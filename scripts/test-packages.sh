@@ -11,7 +11,8 @@ command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>
 # Debian keeps the server's programs off the PATH.
 command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 ||
     missing="$missing postgresql"
-command -v chromium >/dev/null 2>&1 || command -v google-chrome >/dev/null 2>&1 || missing="$missing chromium"
+# Without a font for it, Chinese is boxes in the pictures of the page.
+fc-list :lang=zh family 2>/dev/null | grep -q . || missing="$missing fonts-droid-fallback"
 [ -z "$missing" ] && exit 0
 
 if ! command -v apt-get >/dev/null 2>&1; then
