@@ -210,7 +210,7 @@ function Details({ turn, key_ }) {
     <div class="scroll" tabindex="0" role="group" aria-label=${t("turn")}>
       <section class="sec"><h2>${turn.n === null ? t("turn") : `#${turn.n}`} <span>${who(turn)}</span> <span class="r">${moment(turn.created)}</span></h2>
         ${asked ? html`<p class="lin-asked">${clip(asked)}</p>` : null}
-        ${past?.failure ? html`<p class="lin-said t-failed">${clip(said)}</p>` : said ? html`<div class="lin-said"><${Markdown} text=${said.slice(0, MOST_ANSWER)} /></div>` : null}
+        ${past?.failure ? html`<p class="lin-said t-failed">${clip(said)}</p>` : said ? html`<div class="lin-said"><${Markdown} text=${clip(said)} /></div>` : null}
         <p class="btns">${turn.n === null ? html`<span class="why">${t("lineage.dropped")}</span>` : html`<a class="btn small" href=${link("conversations", key_, turn.message)}>${t("lineage.show")}</a>`}
           <${Copy} class="btn small" text=${turn.run}>${t("copy.id")}</${Copy}>
           <button type="button" class="btn quiet small" onClick=${() => (selected.value = null)}>${t("close")}</button></p></section>
