@@ -75,7 +75,7 @@ def test_the_object(talk: Talk) -> None:
     assert (found["schema"], found["conversation"], found["agent"]) == (1, "t", "rehearsal")
     assert [each["mode"] for each in found["rungs"]] == RUNGS
     assert [each["check"] for each in found["checks"]] == CHECKS
-    assert all(set(each) == {"check", "verdict", "bars", "detail"} for each in found["checks"])
+    assert all(set(each) == {"check", "verdict", "bars", "detail", "clauses"} for each in found["checks"])
     assert [each["mode"] for each in found["rungs"] if each["state"] == "chosen"] == [found["mode"]]
 
 
