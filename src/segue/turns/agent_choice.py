@@ -198,9 +198,10 @@ def route_names(route: Route, child: ChildEnvironment) -> tuple[str, ...]:
     alone, as long as their user was not named, and without the keys."""
     lines = [f"{name}={value}" for name, value in sorted(route.variables.items())]
     place = hashed("\n".join(lines)) if lines else ""
-    keys = "\n".join(f"{name}={value}" for name, value in sorted(key_hashes(route, child.env).items()))
+    known = sorted((name, value) for name, value in key_hashes(route, child.env).items() if value)
+    keys = "\n".join(f"{name}={value}" for name, value in known)
     by_key = f"{place}.{hashed(keys) if keys else ''}"
-    named = () if child.user is None or not keys else (f"{place}.{hashed(f'user {child.user}')}",)
+    named = () if child.user is None or not route.keys else (f"{place}.{hashed(f'user {child.user}')}",)
     return *named, by_key, place
 
 

@@ -11,6 +11,9 @@ import pytest
 from segue.agents import registry
 from segue.agents.decoding import TellsRoute
 from segue.config.schema import Config
+from segue.core.environment import ChildEnvironment, Route
+from segue.core.view import UNKNOWN, Identity, is_same_user
+from segue.turns.agent_choice import route_names
 
 KEY = "sk-0123456789"
 
@@ -133,3 +136,12 @@ def test_the_keys_whose_value_says_who_it_is(
     found = adapter.route(tmp_path, env)
     assert found is not None
     assert (found.method, found.keys) == (method, keys)
+
+
+def test_keys_that_nobody_reads_do_not_make_two_accounts_one_users() -> None:
+    """Each of them has a key in a file of its own."""
+    route = Route("key", {"ANTHROPIC_API_KEY": ""}, {"ANTHROPIC_API_KEY": False})
+    name = route_names(route, ChildEnvironment({}))[0]
+    assert not is_same_user(Identity(UNKNOWN, name, "one"), Identity(UNKNOWN, name, "other"))
+    named = route_names(route, ChildEnvironment({}, user="me"))[0]
+    assert is_same_user(Identity(UNKNOWN, named, "one"), Identity(UNKNOWN, named, "other"))
