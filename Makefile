@@ -45,12 +45,12 @@ clis: dev packages
 	$(BIN)/python -m tests.clis
 	$(BIN)/python -m tests.peers
 
-# One more than there are cores: much of the time is spent waiting for a CLI to end. The page's tests are apart: while
+# Two more than there are cores: much of the time is spent waiting for a CLI to end. The page's tests are apart: while
 # Playwright runs, no other event loop can run in the same process.
-WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 
 test: check clis  ## everything CI runs
-	$(BIN)/python -m tests.rerun tests/page -q -n 2 --dist worksteal --durations=5
+	$(BIN)/python -m tests.rerun tests/page -q -n 3 --dist worksteal --durations=5
 	$(BIN)/python -m tests.rerun tests/integration tests/chaos tests/live -q -n $(WORKERS) --dist worksteal --durations=25
 
 live: dev clis  ## the real CLIs only
@@ -61,8 +61,9 @@ live-latest: dev packages  ## the live tests on whatever is newest in the regist
 	$(BIN)/python -m pytest tests/live -q -n auto --latest
 
 soak: check clis  ## what make test leaves out: all versions, many kills, deep fuzzing, every Python
+	$(BIN)/python -m pytest tests/unit tests/integration tests/chaos tests/live -q -n $(WORKERS) --dist worksteal --durations=40 --soak
+	$(BIN)/python -m pytest tests/page -q -n 2 --durations=5 --soak
 	sh scripts/pythons.sh 3.11 3.12 3.13
-	$(BIN)/python -m pytest tests -q -n auto --soak
 
 bench: dev clis  ## the measurements, as ratios within one run
 	$(BIN)/python -m bench

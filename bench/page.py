@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -13,6 +12,7 @@ import msgspec
 from playwright.sync_api import BrowserContext, Page, sync_playwright
 from tests import isolation
 from tests.live.harness import clean_environment
+from tests.page.conftest import whole_browser
 
 from bench.daemon_load import Served, served
 from bench.measure import Row, compile_bytecode
@@ -50,7 +50,7 @@ def measure() -> list[Row]:
     compile_bytecode()
     with tempfile.TemporaryDirectory() as name, sync_playwright() as playwright:
         folder = Path(name)
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=list(ARGUMENTS))
+        browser = playwright.chromium.launch(executable_path=whole_browser(), args=list(ARGUMENTS))
         try:
             env = {**clean_environment(folder), "SEGUE_HOME": str(folder / "home")}
             with served(env, folder) as daemon:

@@ -7,7 +7,7 @@ command -v ip >/dev/null 2>&1 || [ -x /usr/sbin/ip ] || [ -x /sbin/ip ] || missi
 command -v git >/dev/null 2>&1 || missing="$missing git"
 command -v cc >/dev/null 2>&1 || missing="$missing gcc libc6-dev"
 command -v chromium >/dev/null 2>&1 || command -v chromium-browser >/dev/null 2>&1 ||
-    command -v google-chrome >/dev/null 2>&1 || missing="$missing chromium"
+    command -v google-chrome >/dev/null 2>&1 || missing="$missing chromium chromium-headless-shell"
 # Debian keeps the server's programs off the PATH.
 command -v initdb >/dev/null 2>&1 || ls /usr/lib/postgresql/*/bin/initdb >/dev/null 2>&1 ||
     missing="$missing postgresql"

@@ -32,8 +32,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
     "form-action 'none'; frame-ancestors 'none'; base-uri 'none'"
 )
-Form = Literal["zstd", "deflate"]
-LEVEL = 19
+Form = Literal["br", "deflate"]
 FOREVER = "public, max-age=31536000, immutable"
 _IMPORT = re.compile(r"""\b(?:import|export)\b[^;"'`]*?\bfrom\s*["']\./([^"']+)["']""")
 
@@ -45,15 +44,16 @@ async def page(call: Call) -> Response:
 
 
 async def page_file(call: Call) -> Response:
-    return _served(call, call.path["file"])
+    return await run_sync(_served, call, call.path["file"])
 
 
 async def vendor_file(call: Call) -> Response:
-    return _served(call, f"vendor/{call.path['file']}")
+    return await run_sync(_served, call, f"vendor/{call.path['file']}")
 
 
 def _served(call: Call, name: str) -> Response:
-    form = "zstd" if "zstd" in call.headers.get("accept-encoding", "") else "deflate"
+    accepted = re.split(r"[,;\s]+", call.headers.get("accept-encoding", ""))
+    form: Form = "br" if "br" in accepted else "deflate"
     data = compressed(name, form)
     if data is None:
         raise Refused("not_found", "there is no such file")
@@ -95,16 +95,17 @@ def names() -> list[str]:
 
 
 @cache
-def compressed(name: str, form: Form = "zstd") -> bytes | None:
-    """As small as it gets. ``zstd`` is smaller, but some browsers accept it over TLS only. The form of zlib
+def compressed(name: str, form: Form = "br") -> bytes | None:
+    """As small as it gets. Brotli is smaller, but some browsers accept it over TLS only. The form of zlib
     adds less to each of many small files than gzip, and short blocks fit them."""
     data = _files().get(name)
     if data is None:
         return None
-    if form == "zstd":
-        from zstandard import ZstdCompressor  # only the page needs it here
+    if form == "br":
+        import brotli  # only the page needs it
 
-        return ZstdCompressor(level=LEVEL, write_checksum=False).compress(data)
+        small: bytes = brotli.compress(data, mode=brotli.MODE_TEXT)
+        return small
     packer = zlib.compressobj(9, memLevel=6)
     return packer.compress(data) + packer.flush()
 
