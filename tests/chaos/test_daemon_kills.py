@@ -163,7 +163,7 @@ def test_eight_at_once_over_http_are_eight_turns(scene: Scene, daemons: Daemons,
         daemons.restart()
     for run in runs:
         done = finished(daemons.now, run)
-        assert done["state"] == "done"
+        assert done["state"] == "done", done
     said = scene.said()
     assert [sender for sender, _ in said] == ["user", "assistant"] * RACING
     for (_, question), (_, answer) in zip(said[::2], said[1::2], strict=True):

@@ -22,7 +22,9 @@ def test_what_was_refused_is_counted_named_and_said(segue: Program) -> None:
     spoke = talk.run(CLAIMS)
     assert (spoke.text, spoke.turn["status"], spoke.turn["tools_run"]) == ("I wrote the file", "ok", 0)
     assert spoke.turn["tools_denied"] == REFUSED
-    assert [notice for notice in spoke.turn["notices"] if notice.startswith(WORDS)]
+    assert spoke.turn["notices"] == [f"{WORDS} (see --permission and --allow-tool)"]
+    told = {"code": "notice.denied", "values": {"count": 3, "names": "write, shell"}}
+    assert spoke.turn["notice_clauses"] == talk.log()[-1]["notice_clauses"] == [[told]]
     assert WORDS in spoke.ran.stderr
     nothing = talk.run("[[read a.txt]][[say done]]").turn
     assert (nothing["tools_denied"], nothing["notices"]) == ({"count": 0, "names": []}, [])

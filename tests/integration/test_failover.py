@@ -72,7 +72,7 @@ def test_the_next_account_takes_the_message(accounts: Accounts) -> None:
     assert len(turn["earlier"]) == 1
     assert turn["retry_of"] == turn["earlier"][0] != first["run"]
     assert "the account a reached its limit; b answers instead" in turn["notices"]
-    assert "456" not in accounts.sent("b"), "nothing is carried over unless the rules say so"
+    assert "number 456" not in accounts.sent("b"), "nothing is carried over unless the rules say so"
     assert [row["text"] for row in accounts.talk.log()].count("please go on") == 1
     assert accounts.talk.run("hello").turn["account"] == "b"
 

@@ -86,3 +86,29 @@ def test_who_gives_up_is_told_what_is_missing(store: Store, tmp_path: Path) -> N
         recorder(ev.Text("2"))
         assert not recorder.finish(0.1)
         assert recorder.give_up() == 2
+
+
+def test_what_arrived_of_a_text_that_was_broken_off_is_written(store: Store) -> None:
+    turn = Talk(store, "t").receive("hi")[1].id
+    recorder = Recorder(store, turn, None)
+    for event in (
+        ev.TextDelta("who"),
+        ev.TextDelta("le"),
+        ev.Text("whole"),
+        ev.TextDelta("br"),
+        ev.TextDelta("oken"),
+    ):
+        recorder(event)
+    assert recorder.finish(PATIENCE_S)
+    assert recorder.finish(PATIENCE_S)
+    assert texts(store, turn) == ["whole", "broken"]
+
+
+@pytest.mark.parametrize("event", [ev.Session("s", "m", "/w"), ev.End(True, "whole"), ev.Retry(1, 2, 3, "")])
+def test_what_was_begun_again_or_answered_is_not_written_twice(store: Store, event: ev.Event) -> None:
+    turn = Talk(store, "t").receive("hi")[1].id
+    recorder = Recorder(store, turn, None)
+    recorder(ev.TextDelta("who"))
+    recorder(event)
+    assert recorder.finish(PATIENCE_S)
+    assert len(store.events(turn)) == 1

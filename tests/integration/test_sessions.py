@@ -489,7 +489,7 @@ def test_a_session_is_as_old_as_its_file_where_that_is_younger(segue: Program) -
     with looking(segue) as (shelf, store):
         assert of_other(shelf, store).verdict.goes
         os.utime(copy, (yesterday, yesterday))
-        assert of_other(shelf, store).verdict.why == "used 1 day ago"
+        assert of_other(shelf, store).verdict.why.text == "used 1 day ago"
 
 
 def test_another_hosts_pin_counts_for_a_session_that_is_here(segue: Program) -> None:
@@ -497,7 +497,7 @@ def test_another_hosts_pin_counts_for_a_session_that_is_here(segue: Program) -> 
     with looking(segue) as (_, store):
         pin_elsewhere(store)
     with looking(segue) as (shelf, store):
-        assert of_other(shelf, store).verdict.why == "pinned by talk"
+        assert of_other(shelf, store).verdict.why.text == "pinned by talk"
         assert not shelf.known("rehearsal", OTHER).ours
 
 
@@ -519,7 +519,7 @@ def test_a_session_in_which_a_turn_is_at_work_is_running(segue: Program) -> None
         attempt = {"id": "one", "turn": row.id, "seq": 1, "mode": "fresh", "run_dir": "/r", "started_ms": 1}
         store.attempting(msgspec.convert(attempt | {"new_id": OTHER}, AttemptRow))
         assert before.verdict.goes
-        assert of_other(shelf, store).verdict.why == "running"
+        assert of_other(shelf, store).verdict.why.text == "running"
         assert [why for _, why in delete(shelf, store, [before], []).kept] == ["running"]
     assert copy.exists()
 

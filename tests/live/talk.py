@@ -28,6 +28,11 @@ AGENTS = {name: registry.get(name, Config()).rehearse for name in registry.BUILT
 SLOWEST = {"gemini", "vibe"}
 """They take several seconds of processor time to start."""
 SEGUE = [sys.executable, "-m", "segue"]
+CLAUDES = [
+    pytest.param(("claude", version), id=f"claude-{version}", marks=marks)
+    for version, marks in ((CLIS["claude"].newest, []), (CLIS["claude"].older, [pytest.mark.soak]))
+]
+"""For the fixture ``talk``: the newest Claude, and with ``--soak`` the older one."""
 EVERY = [
     pytest.param(
         (agent, version),

@@ -98,7 +98,7 @@ def test_another_address_is_another_identity(tmp_path: Path) -> None:
         before = config.read_text()
         config.write_text(before.replace("//127.0.0.1:", "//localhost:"))
         said = talk.run("what number?")
-        assert (said.mode, "1234" in said.sent) == ("fresh", False)
+        assert (said.mode, "number 1234" in said.sent) == ("fresh", False)
         config.write_text(before)
         back = talk.run("what number?")
         assert (back.mode, back.text) == ("resume", "1234")

@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.clis import CLIS
 from tests.live.api import serving
-from tests.live.talk import Talk
-
-CLAUDES = [pytest.param(("claude", version), id=f"claude-{version}") for version in CLIS["claude"].versions]
+from tests.live.talk import CLAUDES, Talk
 
 
 def spend(talk: Talk, share: float = 1.5) -> float:

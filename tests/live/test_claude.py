@@ -125,6 +125,7 @@ def test_cost_is_cumulative_over_the_session_and_we_report_the_turns_share(bench
     assert second.outcome.cost_usd == pytest.approx(share)
 
 
+@pytest.mark.fact
 @live("claude", OLD)
 def test_cost_is_the_runs_own(bench: Bench) -> None:
     first = bench.attempt("remember number 1")
@@ -132,6 +133,7 @@ def test_cost_is_the_runs_own(bench: Bench) -> None:
     assert second.outcome.cost_usd == second.outcome.totals.cost_usd
 
 
+@pytest.mark.fact
 @live("claude")
 def test_the_id_can_be_chosen_but_not_twice(bench: Bench) -> None:
     mine = str(uuid.uuid4())
@@ -157,6 +159,7 @@ def test_text_streams_in_fragments_before_it_is_whole(bench: Bench) -> None:
     assert "".join(delta.text for delta in deltas) == ran.outcome.text
 
 
+@pytest.mark.fact
 @live("claude")
 def test_thinking_is_told_apart_from_the_answer(bench: Bench) -> None:
     ran = bench.attempt("[[think let me see]][[say the answer]]", record="thinking")
@@ -249,6 +252,7 @@ def test_a_limit_of_turns_ends_the_turn_as_a_limit(bench: Bench) -> None:
     assert ran.outcome.failure.kind == "timeout"
 
 
+@pytest.mark.fact
 @live("claude", NEW)
 def test_the_first_turns_system_prompt_stays_and_a_later_one_is_ignored(bench: Bench) -> None:
     first = bench.attempt("remember number 1", system_prompt="SYSTEM-ONE")
@@ -257,6 +261,7 @@ def test_the_first_turns_system_prompt_stays_and_a_later_one_is_ignored(bench: B
     assert (carried(second, "SYSTEM-ONE"), carried(second, "SYSTEM-TWO")) == (1, 0)
 
 
+@pytest.mark.fact
 @live("claude", OLD)
 def test_a_system_prompt_holds_for_its_own_run_only(bench: Bench) -> None:
     first = bench.attempt("remember number 1", system_prompt="SYSTEM-ONE")
@@ -296,6 +301,7 @@ def test_a_branch_at_a_message_does_not_carry_what_was_cut(bench: Bench) -> None
     assert branch.outcome.session_id not in (None, session)
 
 
+@pytest.mark.fact
 @live("claude")
 def test_a_branch_at_an_unknown_message_is_rejected(bench: Bench) -> None:
     first = bench.attempt("remember number 111")
@@ -308,6 +314,7 @@ def test_a_branch_at_an_unknown_message_is_rejected(bench: Bench) -> None:
 # --- sessions that are refused ---------------------------------------------------------------------
 
 
+@pytest.mark.fact
 @live("claude", NEW, OLD)
 def test_an_unknown_session_is_rejected_and_no_id_is_adopted(bench: Bench) -> None:
     ran = bench.resume(str(uuid.uuid4()), "what number?", record="rejected")
@@ -325,6 +332,7 @@ def test_another_directory_resumes(bench: Bench, tmp_path: Path) -> None:
     assert ran.outcome.text == "456"
 
 
+@pytest.mark.fact
 @live("claude", OLD)
 def test_another_directory_is_refused_and_named_as_the_reason(bench: Bench, tmp_path: Path) -> None:
     first = bench.attempt("remember number 456")
@@ -333,6 +341,7 @@ def test_another_directory_is_refused_and_named_as_the_reason(bench: Bench, tmp_
     assert (ran.outcome.failure.kind, ran.outcome.failure.reason) == ("session_rejected", "wrong_cwd")
 
 
+@pytest.mark.fact
 @live("claude")
 def test_an_emptied_session_is_rejected_as_corrupt(bench: Bench) -> None:
     first = bench.attempt("remember number 456")
@@ -357,6 +366,7 @@ FAILURES = [
 ]
 
 
+@pytest.mark.fact
 @live("claude", NEW, OLD)
 @pytest.mark.parametrize(("prompt", "kind"), FAILURES)
 def test_each_failure_of_the_model_has_its_kind(bench: Bench, prompt: str, kind: str) -> None:
@@ -367,6 +377,7 @@ def test_each_failure_of_the_model_has_its_kind(bench: Bench, prompt: str, kind:
     assert ran.outcome.text == ""
 
 
+@pytest.mark.fact
 @live("claude", OLD)
 def test_an_empty_answer_is_a_failure_although_the_cli_exits_well(bench: Bench) -> None:
     ran = bench.attempt("[[empty]]", record="fail-empty")
@@ -389,6 +400,7 @@ def test_no_answer_after_a_refused_tool_is_told_as_such(bench: Bench) -> None:
     assert ran.outcome.failure.kind == "tool_denied"
 
 
+@pytest.mark.fact
 @live("claude")
 def test_a_dropped_stream_is_tried_again_and_then_a_failure(bench: Bench) -> None:
     ran = bench.attempt("[[drop]]")
@@ -404,6 +416,7 @@ def test_retries_inside_the_cli_are_seen(bench: Bench) -> None:
     assert [(event.attempt, event.limit) for event in ran.of(ev.Retry)] == [(1, 1)]
 
 
+@pytest.mark.fact
 @live("claude")
 def test_nobody_listening_is_a_network_failure(bench: Bench) -> None:
     ran = bench.attempt("hello", env={"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"})
@@ -412,6 +425,7 @@ def test_nobody_listening_is_a_network_failure(bench: Bench) -> None:
     assert ran.outcome.failure.retryable
 
 
+@pytest.mark.fact
 @live("claude", NEW, OLD)
 def test_a_failed_prompt_stays_in_the_session(bench: Bench) -> None:
     first = bench.attempt("remember number 1")
@@ -420,6 +434,7 @@ def test_a_failed_prompt_stays_in_the_session(bench: Bench) -> None:
     assert carried(after, "POISON") == 1
 
 
+@pytest.mark.fact
 @live("claude")
 def test_without_a_key_the_login_fails_as_auth(bench: Bench) -> None:
     ran = bench.attempt("hello", env={"ANTHROPIC_API_KEY": ""}, record="no-login")
@@ -453,6 +468,7 @@ def test_a_time_limit_ends_the_turn_as_a_timeout(bench: Bench) -> None:
     assert bench.alive() == []
 
 
+@pytest.mark.fact
 @live("claude", NEW, OLD)
 def test_killed_in_mid_turn_it_is_killed_and_the_message_stays_in_the_session(bench: Bench) -> None:
     first = bench.attempt("remember number 456")
@@ -471,6 +487,7 @@ def test_killed_in_mid_turn_it_is_killed_and_the_message_stays_in_the_session(be
         assert carried(after, "UNANSWERED") == 1
 
 
+@pytest.mark.fact
 @live("claude", NEW)
 def test_two_writers_lose_a_turn_silently(bench: Bench) -> None:
     """Both succeed, and the session holds only one of the two turns: why there is one writer at a time."""
@@ -500,6 +517,7 @@ def test_a_prompt_of_a_megabyte_arrives_whole(bench: Bench) -> None:
     assert carried(ran, "x" * 1_000_000) == 1
 
 
+@pytest.mark.fact
 @live("claude", NEW)
 def test_a_prompt_of_ten_megabytes_is_refused_as_too_long_by_the_cli(bench: Bench) -> None:
     ran = bench.attempt("word " * 2_000_000)

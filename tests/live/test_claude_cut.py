@@ -159,6 +159,7 @@ def test_a_branch_sees_what_was_kept_once_and_nothing_that_was_cut(bench: Bench)
     assert (ran.outcome.text, seen(ran), carried(ran, "number 555")) == ("111, 555", [1, 1, 0, 0], 1)
 
 
+@pytest.mark.soak
 @live("claude")
 def test_a_copy_is_as_good_a_branch(bench: Bench) -> None:
     talk = four(without_forks(bench))
@@ -276,6 +277,7 @@ def test_killed_within_a_tool_the_end_is_a_place_to_go_on_from(bench: Bench) -> 
     assert talk.say("what number?").outcome.text == "111"
 
 
+@pytest.mark.soak
 @live("claude")
 def test_killed_before_anything_happened_the_prompt_stays_only_on_the_newest(bench: Bench) -> None:
     talk = Talk(bench)
@@ -290,6 +292,7 @@ def test_killed_before_anything_happened_the_prompt_stays_only_on_the_newest(ben
 # --- compaction ------------------------------------------------------------------------------------
 
 
+@pytest.mark.soak
 @live("claude")
 def test_after_a_prompt_too_long_every_anchor_still_gives_its_whole_history(bench: Bench) -> None:
     talk = Talk(bench)
@@ -344,6 +347,7 @@ def test_one_version_cuts_what_the_other_wrote(bench: Bench, upwards: bool) -> N
     assert (ran.outcome.text, seen(ran)) == ("111", [1, 1, 0, 0])
 
 
+@pytest.mark.soak
 @live("claude")
 def test_a_copy_is_found_in_any_directory(bench: Bench, tmp_path: Path) -> None:
     """The name is one of those that are cut, and not all of it is ASCII."""

@@ -117,6 +117,7 @@ def test_a_compaction_is_counted(bench: Bench) -> None:
     assert ("compacted" in ran.kinds) is (bench.version == OLD)
 
 
+@pytest.mark.fact
 @live("codex")
 def test_thinking_is_told_apart_from_the_answer(bench: Bench) -> None:
     ran = bench.attempt("[[think let me see]][[say the answer]]", record="thinking")
@@ -133,6 +134,7 @@ def test_no_save_leaves_no_session_and_no_id(bench: Bench) -> None:
     assert list(bench.home.glob("sessions/*/*/*/*")) == []
 
 
+@pytest.mark.fact
 @live("codex", NEW)
 def test_a_resumed_session_is_written_in_spite_of_ephemeral(bench: Bench) -> None:
     first = bench.attempt("remember number 1")
@@ -203,6 +205,7 @@ def test_a_posture_is_the_same_on_a_resumed_turn(
         assert ((bench.cwd / name).exists(), (outside / name).exists()) == (inside, beyond)
 
 
+@pytest.mark.fact
 @live("codex")
 def test_the_model_of_a_rehearsal_is_one_that_codex_knows(bench: Bench) -> None:
     ran = bench.attempt("remember number 1")
@@ -229,6 +232,7 @@ def test_what_the_sandbox_stops_at_once_is_counted_although_the_stream_is_silent
     assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (shown, DeniedTools(1, ("shell",)))
 
 
+@pytest.mark.fact
 @live("codex", NEW, OLD)
 def test_what_the_sandbox_stops_later_has_run_and_was_refused(bench: Bench) -> None:
     """The old version's sandbox says "Permission denied", as any command might: that is no sign of it."""
@@ -248,6 +252,7 @@ def test_a_command_that_wrote_before_it_was_stopped_has_run(bench: Bench, outsid
     assert (ran.outcome.tools_run, ran.outcome.tools_denied) == (1, DeniedTools(1, ("shell",)))
 
 
+@pytest.mark.fact
 @live("codex")
 def test_nobody_is_asked_for_more_than_the_sandbox_allows(bench: Bench) -> None:
     wish = '{"cmd":"touch file","sandbox_permissions":"require_escalated","justification":"please"}'
@@ -306,6 +311,7 @@ def test_the_system_prompt_stays_with_the_session(bench: Bench) -> None:
     assert carried(third, "SYSTEM-TWO") == (bench.version == OLD)
 
 
+@pytest.mark.fact
 @live("codex", NEW, OLD)
 def test_only_the_old_version_repeats_its_instructions_on_every_resume(bench: Bench) -> None:
     first = bench.attempt("remember number 1")
@@ -313,6 +319,7 @@ def test_only_the_old_version_repeats_its_instructions_on_every_resume(bench: Be
     assert carried(second, "<environment_context>") == (2 if bench.version == OLD else 1)
 
 
+@pytest.mark.fact
 @live("codex")
 def test_a_tool_can_be_switched_off_by_a_setting(bench: Bench) -> None:
     def declared(ran: Ran) -> bool:
@@ -327,6 +334,7 @@ def test_a_tool_can_be_switched_off_by_a_setting(bench: Bench) -> None:
     assert (declared(first), declared(second)) == (True, False)
 
 
+@pytest.mark.fact
 @live("codex", NEW, OLD)
 def test_an_output_schema_is_taken_fresh_and_on_resume_by_the_new_version_only(bench: Bench) -> None:
     schema = bench.runs / "schema.json"
@@ -370,6 +378,7 @@ def test_a_fork_has_the_history_under_a_new_id_and_counts_its_own_usage_only(ben
     assert after.outcome.usage == accounted(after)
 
 
+@pytest.mark.fact
 @live("codex", OLD)
 def test_the_old_version_cannot_fork(bench: Bench) -> None:
     first = bench.attempt("remember number 456")
@@ -381,6 +390,7 @@ def test_the_old_version_cannot_fork(bench: Bench) -> None:
 # --- sessions that are refused, and those that are not ---------------------------------------------
 
 
+@pytest.mark.fact
 @live("codex", NEW, OLD)
 def test_an_unknown_session_is_rejected_and_no_id_is_adopted(bench: Bench) -> None:
     """The old version answers it with a new thread and exit 0: the announced id gives it away."""
@@ -394,6 +404,7 @@ def test_an_unknown_session_is_rejected_and_no_id_is_adopted(bench: Bench) -> No
         assert ran.outcome.usage == accounted(ran)
 
 
+@pytest.mark.fact
 @live("codex", NEW, OLD)
 def test_a_deleted_session_is_rejected(bench: Bench) -> None:
     first = bench.attempt("remember number 456")
@@ -403,6 +414,7 @@ def test_a_deleted_session_is_rejected(bench: Bench) -> None:
     assert ran.outcome.session_id is None
 
 
+@pytest.mark.fact
 @live("codex", NEW)
 def test_an_unknown_session_cannot_be_forked(bench: Bench) -> None:
     ran = bench.attempt("what number?", start=Start("fork", str(uuid.uuid4())))
@@ -425,6 +437,7 @@ def test_another_directory_resumes(bench: Bench, tmp_path: Path) -> None:
     assert ran.outcome.text == "456"
 
 
+@pytest.mark.fact
 @live("codex", NEW, OLD)
 def test_an_emptied_session_is_rejected_as_corrupt(bench: Bench) -> None:
     first = bench.attempt("remember number 456")
@@ -434,6 +447,7 @@ def test_an_emptied_session_is_rejected_as_corrupt(bench: Bench) -> None:
     assert ran.requests == []
 
 
+@pytest.mark.fact
 @live("codex", NEW, OLD)
 def test_damage_in_the_middle_or_at_the_end_is_survived_at_the_beginning_by_the_old_only(
     bench: Bench,
@@ -452,6 +466,7 @@ def test_damage_in_the_middle_or_at_the_end_is_survived_at_the_beginning_by_the_
         assert failure_of(ran) == ("session_rejected", "corrupt")
 
 
+@pytest.mark.fact
 @live("codex")
 def test_another_home_rejects_it_until_the_rollout_is_copied_there(bench: Bench, tmp_path: Path) -> None:
     first = bench.attempt("remember number 456")
@@ -487,6 +502,7 @@ FAILURES = [
 ]
 
 
+@pytest.mark.fact
 @live("codex", NEW, OLD)
 def test_each_failure_of_the_model_has_its_kind_and_its_prompt_stays(bench: Bench) -> None:
     """One session for all: none of them makes it unusable, and each refused prompt stays in it."""
@@ -515,6 +531,7 @@ def test_how_often_it_tries_again(bench: Bench) -> None:
     assert [(event.attempt, event.limit) for event in ran.of(ev.Retry)] == [(1, 2), (2, 2)]
 
 
+@pytest.mark.fact
 @live("codex")
 def test_a_service_that_recovers_is_no_failure(bench: Bench) -> None:
     ran = bench.attempt("[[error 500 times 2]][[say fine]]", record="recovered")
@@ -525,6 +542,7 @@ def test_a_service_that_recovers_is_no_failure(bench: Bench) -> None:
 NOBODY = ("-c", 'model_providers.rehearsal.base_url="http://127.0.0.1:9/v1"')
 
 
+@pytest.mark.fact
 @live("codex", OLD)
 def test_nobody_listening_is_a_network_failure(bench: Bench) -> None:
     ran = bench.attempt("hello", native_args=NOBODY)
@@ -533,6 +551,7 @@ def test_nobody_listening_is_a_network_failure(bench: Bench) -> None:
     assert ran.outcome.failure.retryable
 
 
+@pytest.mark.fact
 @live("codex", NEW)
 def test_nobody_listening_is_waited_for_until_the_time_limit(bench: Bench) -> None:
     ran = bench.attempt("hello", native_args=NOBODY, limits=Limits(time_s=4))
@@ -541,6 +560,7 @@ def test_nobody_listening_is_waited_for_until_the_time_limit(bench: Bench) -> No
     assert "waiting for network" in ran.outcome.failure.message
 
 
+@pytest.mark.fact
 @live("codex")
 def test_without_a_key_the_login_fails_as_auth(bench: Bench) -> None:
     keyless = {name: value for name, value in bench.env.items() if name != "REHEARSAL_API_KEY"}
@@ -550,6 +570,7 @@ def test_without_a_key_the_login_fails_as_auth(bench: Bench) -> None:
     assert "REHEARSAL_API_KEY" in ran.outcome.failure.message
 
 
+@pytest.mark.fact
 @live("codex")
 def test_a_broken_config_is_a_crash_in_its_own_words(bench: Bench) -> None:
     (bench.home / "config.toml").write_text("[broken")
@@ -585,6 +606,7 @@ def test_a_time_limit_ends_the_turn_as_a_timeout(bench: Bench) -> None:
     assert bench.alive() == []
 
 
+@pytest.mark.fact
 @live("codex", NEW, OLD)
 def test_killed_in_mid_turn_it_resumes_at_once_and_the_message_stays(bench: Bench) -> None:
     first = bench.attempt("remember number 456")
@@ -602,6 +624,7 @@ def test_killed_in_mid_turn_it_resumes_at_once_and_the_message_stays(bench: Benc
     assert carried(after, "UNANSWERED") == 1
 
 
+@pytest.mark.fact
 @live("codex", NEW, OLD)
 def test_terminated_by_somebody_else_the_old_version_exits_0_without_an_answer(bench: Bench) -> None:
     def on_event(event: ev.Event) -> None:
@@ -641,6 +664,7 @@ def test_a_second_writer_is_refused_as_busy(bench: Bench) -> None:
     assert (carried(after, "SLOW"), carried(after, "QUICK"), after.outcome.text) == (1, 0, "456")
 
 
+@pytest.mark.fact
 @live("codex", OLD)
 def test_a_second_writer_interleaves_its_turn(bench: Bench) -> None:
     slow, quick, after = two_writers(bench)
@@ -661,6 +685,7 @@ def test_a_prompt_of_a_million_characters_arrives_whole(bench: Bench) -> None:
     assert carried(ran, "é" * 1_000_000) == 1
 
 
+@pytest.mark.fact
 @live("codex", NEW)
 def test_the_new_version_takes_no_more_than_its_limit(bench: Bench) -> None:
     with pytest.raises(Misuse, match="1,048,576"):
@@ -673,6 +698,7 @@ def test_the_new_version_takes_no_more_than_its_limit(bench: Bench) -> None:
     assert unaware.attempt("x" * 1_048_576).outcome.failure is None
 
 
+@pytest.mark.fact
 @live("codex", OLD)
 def test_the_old_version_takes_ten_megabytes(bench: Bench) -> None:
     ran = bench.attempt("x" * 10_000_000)

@@ -172,6 +172,7 @@ def test_a_branch_begins_with_the_bytes_of_the_original(bench: Bench) -> None:
     assert all({**one[place], "id": ""} == {**other[place], "id": ""} for place in differing)
 
 
+@pytest.mark.soak
 @live("codex")
 def test_an_id_that_was_spoken_of_stays_what_it_was(bench: Bench) -> None:
     """Four times in the message, then in the call, its result and the answer."""
@@ -226,6 +227,7 @@ def test_a_branch_continues_from_its_cut_and_the_original_does_not(bench: Bench)
     assert not FORMAT.continues(look(bench, session), anchors[1])
 
 
+@pytest.mark.soak
 @live("codex", NEW)
 def test_a_turn_that_sets_itself_a_goal_is_one_turn(bench: Bench) -> None:
     """Codex begins the next one before it exits, and breaks it off."""
@@ -292,6 +294,7 @@ def test_anchors_hold_from_one_version_to_the_other(bench: Bench, up: bool) -> N
         assert FORMAT.continues(look(after, branch), anchors[place])
 
 
+@pytest.mark.soak
 @live("codex", NEW)
 def test_a_session_comes_back_from_the_old_version(bench: Bench) -> None:
     """The new one refuses it unmended: the old one numbers no lines."""
@@ -328,6 +331,7 @@ def test_a_packed_session_is_read_cut_and_mended(bench: Bench) -> None:
     assert not packed.exists()
 
 
+@pytest.mark.soak
 @live("codex", NEW)
 def test_anchors_of_a_session_are_found_in_what_codex_forked_from_it(bench: Bench) -> None:
     session, anchors = talk(bench)
@@ -436,6 +440,7 @@ def cache_key(ran: Ran) -> str:
     return str(body["prompt_cache_key"])
 
 
+@pytest.mark.soak
 @live("codex", NEW, OLD)
 def test_a_branch_of_a_new_version_keeps_the_key_of_the_cache(bench: Bench) -> None:
     """An old one has no other key than the thread's id."""

@@ -239,6 +239,7 @@ def test_a_killed_turn_is_closed(bench: Bench) -> None:
     assert (tools(ran), carried(ran, INTERRUPTED), carried(ran, "aborted")) == ((1, 1), 1, 0)
 
 
+@pytest.mark.soak
 @live("codex", NEW)
 def test_a_repaired_fork_stands_alone(bench: Bench) -> None:
     session = talk(bench)

@@ -183,7 +183,12 @@ def touching(name: str) -> str:
     return write + f'[[tool run_shell_command {{"command":"touch {name}"}}]][[say done]]'
 
 
-POSTURES = [("default", False, False), ("read", False, False), ("edit", True, False), ("full", True, True)]
+POSTURES = [
+    pytest.param("default", False, False, marks=pytest.mark.soak),
+    ("read", False, False),
+    pytest.param("edit", True, False, marks=pytest.mark.soak),
+    ("full", True, True),
+]
 
 
 @live("gemini")
@@ -346,11 +351,11 @@ def test_a_torn_file_is_corrupt(bench: Bench) -> None:
 FAILURES = [
     ("[[error 401]]", "auth", 401),
     ("[[error 429 retry-after 1]]", "rate_limited", 429),
-    ("[[error 500]]", "model_error", 500),
     ("[[context-full]]", "context_exceeded", 400),
-    ("[[drop]]", "network", None),
 ]
 MORE = [
+    ("[[error 500]]", "model_error", 500),
+    ("[[drop]]", "network", None),
     ("[[malformed]]", "model_error", None),
     ("[[empty]]", "model_error", None),
     ("[[error 400]]", "model_error", 400),
@@ -361,6 +366,7 @@ MORE = [
 ]
 
 
+@pytest.mark.fact
 @live("gemini")
 @pytest.mark.parametrize(
     ("prompt", "kind", "status"),
@@ -391,6 +397,7 @@ def test_without_a_key_the_login_fails_as_auth(bench: Bench) -> None:
     assert "GEMINI_API_KEY" in failure(ran).message
 
 
+@pytest.mark.fact
 @live("gemini", NEW)
 def test_a_failed_prompt_is_dropped_from_the_session(bench: Bench) -> None:
     first = ask(bench, "remember number 1")
@@ -432,6 +439,7 @@ def test_a_time_limit_ends_the_turn_as_a_timeout(bench: Bench) -> None:
     assert bench.alive() == []
 
 
+@pytest.mark.fact
 @live("gemini")
 def test_killed_in_mid_turn_it_is_killed_and_what_it_did_is_kept(bench: Bench) -> None:
     first = ask(bench, "remember number 456")
@@ -523,6 +531,7 @@ def test_the_bare_cli_deletes_a_resumed_session_when_another_starts(bench: Bench
     assert session_files(bench, first) == []
 
 
+@pytest.mark.soak
 @live("gemini", NEW)
 def test_a_session_resumed_by_us_survives_the_start_of_another(bench: Bench) -> None:
     first = ask(bench, "remember number 456")

@@ -138,6 +138,7 @@ def test_a_torn_session_is_repaired_trimmed_and_shortened(bench: Bench) -> None:
     )
 
 
+@pytest.mark.soak
 @live("gemini")
 def test_a_removed_session_is_gone_and_the_others_stay(bench: Bench) -> None:
     first = ask(bench, "remember number 111")

@@ -10,10 +10,8 @@ from segue.agents import probe, registry
 from segue.config.schema import Config
 from segue.core.tools import Tools, knows
 from segue.rehearsal.log import LoggedRequest
-from tests.clis import CLIS
-from tests.live.talk import MOST, Said, Talk
+from tests.live.talk import CLAUDES, MOST, Said, Talk
 
-CLAUDES = [pytest.param(("claude", version), id=f"claude-{version}") for version in CLIS["claude"].versions]
 ASK = "AskUserQuestion"
 STAND_IN = "DeferredToolPlaceholder"
 """Claude has it in the prompt where tools are left out of it; it is none."""

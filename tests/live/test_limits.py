@@ -47,6 +47,7 @@ def test_claude_tells_a_subscriber_every_window(bench: Bench) -> None:
     assert told(few) == [("5h", 0.12, "stream"), ("7d", 0.31, "stream")]
 
 
+@pytest.mark.fact
 @live("claude", OLD_CLAUDE)
 def test_an_older_claude_tells_one_window_and_its_share_only_as_a_warning(bench: Bench) -> None:
     assert told(as_subscriber(bench, USED)) == [("5h", 0.82, "stream")]
@@ -62,6 +63,7 @@ def test_claude_names_the_window_that_refuses(bench: Bench) -> None:
     assert limit == Limit("5h", 1.0, ran.outcome.failure.until, "stream", limit.seen_ms)
 
 
+@pytest.mark.fact
 @live("claude", NEW_CLAUDE, OLD_CLAUDE)
 def test_claude_tells_nobody_with_a_key(bench: Bench) -> None:
     ran = bench.attempt(USED)
@@ -117,6 +119,7 @@ def test_codex_tells_the_limits_of_a_subscription_without_a_model(bench: Bench, 
     assert bench.alive() == []
 
 
+@pytest.mark.fact
 @live("codex", "0.166.0", "0.104.0")
 def test_codex_tells_nothing_without_a_subscription(bench: Bench, tmp_path: Path) -> None:
     config = as_chatgpt_user(bench, tmp_path / "plan")

@@ -44,7 +44,7 @@ def log_in(talk: Talk, name: str) -> None:
 
 def knows_nothing(said: Said) -> None:
     assert said.mode == "fresh", said.failed()
-    assert "1234" not in said.sent
+    assert "number 1234" not in said.sent
 
 
 def test_another_login_of_claude_is_not_shown_what_was_said(talk: Talk) -> None:

@@ -128,6 +128,7 @@ def test_a_reviewer_that_wants_the_coder_to_start_over(tmp_path: Path) -> None:
         assert "first-try" not in last
 
 
+@pytest.mark.soak
 def test_a_reviewer_that_never_speaks_json(tmp_path: Path) -> None:
     rules: list[Rule] = [
         (CODER_FULL, "[[write words.txt one]]"),
@@ -143,6 +144,7 @@ def test_a_reviewer_that_never_speaks_json(tmp_path: Path) -> None:
         assert modes(told)["reviewer/1/verdict"] == "resume"
 
 
+@pytest.mark.soak
 def test_a_stalemate(tmp_path: Path) -> None:
     rules: list[Rule] = [
         (CODER_FULL, "[[write words.txt one]]"),

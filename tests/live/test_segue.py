@@ -13,9 +13,12 @@ import pytest
 from tests import clis
 from tests.live.conftest import OBSTACLE
 from tests.live.harness import clean_environment
+from tests.live.talk import SLOWEST
 
 SEGUE = [sys.executable, "-m", "segue"]
 AGENTS = list(clis.CLIS)
+QUICK_FIRST = [pytest.param(agent, marks=[pytest.mark.soak] if agent in SLOWEST else []) for agent in AGENTS]
+"""All of them; those that start slowly only with ``--soak``."""
 
 
 @pytest.fixture
@@ -78,7 +81,7 @@ def test_a_turn_of_each_agent_and_its_usage_as_the_model_accounts_it(
         assert turn["usage"][counter] == sum(request["usage"][counter] for request in requests), counter
 
 
-@pytest.mark.parametrize("agent", AGENTS)
+@pytest.mark.parametrize("agent", QUICK_FIRST)
 def test_a_refused_login_fails_as_auth_with_exit_1(agent: str, env: dict[str, str], tmp_path: Path) -> None:
     run = ("segue", "run", "t1", "[[error 401]]", "--agent", agent, "--json", "--quiet")
     code, stdout, stderr = rehearse({**env, "CLAUDE_CODE_MAX_RETRIES": "0"}, tmp_path, *run)

@@ -321,6 +321,7 @@ def test_the_old_version_takes_any_damage_for_a_missing_session(bench: Bench, tm
     assert (gone.outcome.session_id, gone.requests) == (None, [])
 
 
+@pytest.mark.fact
 @live("vibe")
 def test_an_unknown_session_is_rejected(bench: Bench) -> None:
     ran = bench.resume(UNKNOWN, "hello")
@@ -354,6 +355,8 @@ FAILURES = {
     "[[error 500]]": "model_error",
     "[[context-full]]": "context_exceeded",
 }
+USUAL = ("[[error 429 retry-after 1]]", "[[context-full]]")
+"""The failures that are tested without ``--soak``."""
 MORE = {
     "[[drop]]": "network",
     "[[malformed]]": "model_error",
@@ -373,8 +376,12 @@ def fails(bench: Bench, prompt: str, kind: str) -> Ran:
     return ran
 
 
+@pytest.mark.fact
 @live("vibe")
-@pytest.mark.parametrize(("prompt", "kind"), FAILURES.items())
+@pytest.mark.parametrize(
+    ("prompt", "kind"),
+    [pytest.param(*each, marks=[] if each[0] in USUAL else [pytest.mark.soak]) for each in FAILURES.items()],
+)
 def test_each_failure_of_the_model_has_its_kind(bench: Bench, prompt: str, kind: str) -> None:
     ran = fails(bench, prompt, kind)
     failure = ran.outcome.failure

@@ -114,6 +114,7 @@ def test_codex_sends_the_new_message_and_no_more(bench: Bench) -> None:
     assert SIZE <= max(costs) < 2 * SIZE, costs
 
 
+@pytest.mark.fact
 @live("codex", CODEX_OLDER)
 def test_an_older_codex_adds_its_instructions_on_every_resume(bench: Bench) -> None:
     costs = resumed(bench)
@@ -131,6 +132,7 @@ def test_gemini_sends_the_new_message_and_no_more(bench: Bench) -> None:
 # --- the past as text in the prompt ----------------------------------------------------------------
 
 
+@pytest.mark.fact
 @live("claude")
 def test_a_transcript_is_new_to_claude_each_time(bench: Bench) -> None:
     """The block that holds it has grown, and the cache serves whole blocks only."""
@@ -139,6 +141,7 @@ def test_a_transcript_is_new_to_claude_each_time(bench: Bench) -> None:
     assert fifth - fourth >= SIZE
 
 
+@pytest.mark.fact
 @live("codex")
 def test_a_transcript_is_cheap_on_codex_though_under_a_new_cache_key(bench: Bench) -> None:
     """By the rule of an identical prefix; the key, which only steers, is another each time."""
@@ -150,12 +153,14 @@ def test_a_transcript_is_cheap_on_codex_though_under_a_new_cache_key(bench: Benc
     assert len(keys) == 3
 
 
+@pytest.mark.fact
 @live("codex")
 def test_a_transcript_with_another_beginning_repeats_nothing_on_codex(bench: Bench) -> None:
     third, fourth, _ = told(bench, "This is turn {}.\n")
     assert after_the_common_part(third, fourth) > 4 * SIZE
 
 
+@pytest.mark.soak
 @live("gemini")
 def test_a_transcript_is_cheap_on_gemini_until_its_beginning_changes(bench: Bench) -> None:
     _, fourth, fifth = map(new_bytes, told(bench))

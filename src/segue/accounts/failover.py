@@ -14,6 +14,7 @@ from segue.accounts.carry import NothingCarried
 from segue.accounts.switch import Switched, SwitchRequest, plan_switch, switch
 from segue.core.errors import Conflict, NotFound
 from segue.core.turn import Turn
+from segue.core.verdicts import Said, say
 from segue.store.records import QUEUED, Conversation
 from segue.store.store import Store
 from segue.turns.prepare import Prepared, prepare, prepare_retry
@@ -44,8 +45,8 @@ def prepare_under(prepared: Prepared, store: Store, failed: Turn, account: str) 
     return msgspec.structs.replace(under, transport=prepared.transport, limited=limited, child=child)
 
 
-def bind(store: Store, old: Prepared, new: Prepared, failed: Turn) -> tuple[Conversation, str]:
-    """Bind the conversation to the new account. Returns it, and what happened in words. Call this while the
+def bind(store: Store, old: Prepared, new: Prepared, failed: Turn) -> tuple[Conversation, Said]:
+    """Bind the conversation to the new account. Returns it, and what happened. Call this while the
     conversation is held for a change. Raises ``Conflict`` if something was said since the turn failed."""
     conversation = store.conversation_by_id(new.conversation.id)
     if conversation is None:
@@ -77,13 +78,17 @@ def _may_carry(store: Store, conversation: Conversation, new: Prepared, failed: 
     return carry.strictest(new.config, old.marks, new.account_name) == "allow"
 
 
-def _words(old: Prepared, new: Prepared, done: Switched) -> str:
-    limited = f"the account {old.account}" if old.account else f"{old.agent.facts.label}'s own login"
-    said = f"{limited} reached its limit; {new.account_name} answers instead"
-    row = done.carried
+def _words(old: Prepared, new: Prepared, done: Switched) -> Said:
+    now, label, row = new.account_name, old.agent.facts.label, done.carried
+    limited = f"the account {old.account}" if old.account else f"{label}'s own login"
+    text = f"{limited} reached its limit; {now} answers instead"
+    if old.account:
+        said = say(text, "notice.switched", before=old.account, now=now)
+    else:
+        said = say(text, "notice.switched_login", agent=label, now=now)
     if row is None:
         return said
     if row.mode == "none":
-        return f"{said}; nothing is carried over: {row.why}"
+        return said + say(f"; nothing is carried over: {row.why}", "notice.not_carried", why=row.why)
     turns = "1 turn" if row.turns == 1 else f"{row.turns} turns"
-    return f"{said}, with {turns} carried over"
+    return said + say(f", with {turns} carried over", "notice.carried", count=row.turns)

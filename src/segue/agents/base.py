@@ -23,7 +23,9 @@ from segue.core.request import Command, ModelAddress, Pointing, Request, RunPlac
 from segue.core.situation import FailingPair
 from segue.core.stream import TurnState
 from segue.core.transcript import IMAGE_BYTES, Brief, Entry
+from segue.core.turn import Clause
 from segue.core.usage import Totals
+from segue.core.verdicts import Said
 
 HEAD, TAIL = 64 * 1024, 64 * 1024
 """How much a brief reads of a file: this many bytes of its beginning and of its end."""
@@ -217,7 +219,7 @@ class AgentFacts(msgspec.Struct, frozen=True, kw_only=True):
     """Arguments that log in, in a terminal; empty if there are none."""
     login_hint: str = ""
     """How to log in if there are none."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[str | Said, ...] = ()
     """What a user should know about its permissions and habits; ``segue doctor`` prints it."""
     expands_at: bool = False
     """The CLI reads ``@name`` in a message as a file name, and adds the file's content."""
@@ -318,6 +320,8 @@ class RepairedCopy(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     path: Path
     done: tuple[str, ...]
+    done_clauses: tuple[tuple[Clause, ...], ...] = ()
+    """Each of them as data, in the same order."""
 
 
 class AfterAnchor:
@@ -352,8 +356,3 @@ def entry_id(start: int, n: int = 0) -> str:
 
 def damaged(start: int, why: str) -> Entry:
     return Entry(id=entry_id(start), kind="damaged", text=why, restored=False)
-
-
-def unreadable(start: int, error: OSError) -> Record:
-    """A record in place of a file that cannot be read."""
-    return Record(start, start, (damaged(start, f"it cannot be read: {error.strerror or error}"),))

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import AbstractContextManager
 from typing import IO, NamedTuple
 
-from segue.agents.base import Record, SessionArchive, StoredSession, damaged, unreadable
+from segue.agents.base import Record, SessionArchive, StoredSession, damaged
 from segue.core.transcript import Entry
 
 LONGEST = 64 * 1024 * 1024
@@ -118,3 +118,8 @@ def backwards(file: IO[bytes], end: int | None = None) -> Iterator[Line]:
             pieces.append(first)
     if kept:
         yield Line(0, following, b"".join(reversed(pieces)) if kept <= LONGEST else None, whole)
+
+
+def unreadable(start: int, error: OSError) -> Record:
+    """A record in place of a file that cannot be read."""
+    return Record(start, start, (damaged(start, f"it cannot be read: {error.strerror or error}"),))

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
+
+from segue.agents.base import RepairedCopy
+from segue.core.verdicts import say
 
 INTERRUPTED = "[This call was interrupted before it returned a result. Look before repeating it.]"
 OUTPUT_LEFT_OUT = "[The output of this tool call, {} bytes, was left out.]"
 IMAGE_LEFT_OUT = "[An image of {} bytes was left out.]"
 
 Repairs = Counter[str]
-"""How often each action of ``_DONE`` was taken."""
+"""How often each action of ``DONE`` was taken."""
 
-_DONE = {
+DONE = {
     "damaged": ("{} damaged record was left out", "{} damaged records were left out"),
     "duplicates": ("{} duplicate record was left out", "{} duplicate records were left out"),
     "linked": (
@@ -32,8 +36,16 @@ _DONE = {
 """Each action in the singular and in the plural, in the order in which they are reported."""
 
 
-def in_words(repairs: Repairs) -> tuple[str, ...]:
-    """What was done, one sentence for each action."""
-    return tuple(
-        words[repairs[what] != 1].format(repairs[what]) for what, words in _DONE.items() if repairs[what]
+def repaired_copy(session: str, path: Path, repairs: Repairs) -> RepairedCopy:
+    """The copy, with one sentence for each action."""
+    done = [
+        say(words[count != 1].format(count), f"repair.{what}", count=count)
+        for what, words in DONE.items()
+        if (count := repairs[what])
+    ]
+    return RepairedCopy(
+        session=session,
+        path=path,
+        done=tuple(each.text for each in done),
+        done_clauses=tuple(each.clauses for each in done),
     )

@@ -18,6 +18,7 @@ import msgspec
 
 from segue.agents.base import HEAD, TAIL, StoredSession
 from segue.core.transcript import Brief, Entry, is_message
+from segue.core.verdicts import Said, say
 
 Decode = Callable[[bytes, int], Sequence[Entry]]
 """The entries of one line, from its text and its place."""
@@ -111,7 +112,13 @@ def brief_of(stored: StoredSession, windows: Sequence[Window], size: int | None 
 
 
 def unreadable_brief(error: OSError) -> Brief:
-    return Brief(trouble=f"it cannot be read: {error.strerror or error}")
+    why = error.strerror or str(error)
+    return troubled(Brief(), say(f"it cannot be read: {why}", "session.unreadable", why=why))
+
+
+def troubled(brief: Brief, what: Said) -> Brief:
+    """The brief of a session that cannot be read in full."""
+    return msgspec.structs.replace(brief, trouble=what.text, trouble_clauses=what.clauses)
 
 
 def _lines(window: bytes, start: int) -> Iterator[tuple[int, bytes]]:

@@ -34,6 +34,7 @@ from segue.core import errors
 from segue.core import events as ev
 from segue.core.request import Inherited
 from segue.core.turn import Turn
+from segue.core.verdicts import notices_of, with_notices
 from segue.runner.attempt import Guard, Guarded
 
 Frame = Ready | Notice | Happened | Ended | Refused
@@ -195,7 +196,7 @@ class _Asking(Guard):
 def _with_notices(turn: Turn, *guards: Guard) -> Turn:
     """The turn, with what is to be said about functions of the caller that have raised."""
     notices = [notice for guard in guards if (notice := guard.told()) is not None]
-    return msgspec.structs.replace(turn, notices=(*turn.notices, *notices)) if notices else turn
+    return with_notices(turn, [*notices_of(turn), *notices]) if notices else turn
 
 
 def _tool_answer(event: ev.Question | ev.Permission, given: Answer) -> ToolAnswer:

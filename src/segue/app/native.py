@@ -303,7 +303,7 @@ def continuation(
 ) -> Continuation:
     """The turn that continues ``session`` (None: the newest one of the directory). A session that belongs to
     a conversation continues there; any other becomes one, under ``key`` or a new key."""
-    from segue.sessions.check import facts_of
+    from segue.sessions.session_facts import facts_of
 
     options = options.copy()
     catalog = catalog_of(workspace, options.get("cwd") or None)

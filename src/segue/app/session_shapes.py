@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import msgspec
 
+from segue.core.turn import Clause
 from segue.sessions.check import Finding
 from segue.sessions.counts import Load, Tally
 from segue.sessions.summary import SessionShown
@@ -40,6 +41,7 @@ class RepairReport(msgspec.Struct, frozen=True, kw_only=True):
     session: str
     path: str
     done: tuple[str, ...]
+    """What was changed, in words."""
     size: int
     size_before: int
     rehearsed: bool | None
@@ -51,6 +53,11 @@ class RepairReport(msgspec.Struct, frozen=True, kw_only=True):
     """The conversation that continues with the copy from now on."""
     stays: str | None = None
     """Why the session's conversation does not continue with the copy."""
+    done_clauses: tuple[tuple[Clause, ...], ...] = ()
+    """Each line of ``done`` as data, in the same order; empty if an adapter tells it in words only."""
+    why_not_clauses: tuple[Clause, ...] = ()
+    """``why_not`` as data; empty if it is the CLI's own words."""
+    stays_clauses: tuple[Clause, ...] = ()
 
 
 class RestoredSession(msgspec.Struct, frozen=True, kw_only=True):
@@ -80,6 +87,8 @@ class PrunedSession(msgspec.Struct, frozen=True, kw_only=True):
     conversation: str | None
     path: str
     why: str
+    why_clauses: tuple[Clause, ...] = ()
+    """``why`` as data."""
 
 
 class PruneReport(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,6 +27,7 @@ from segue.config.schema import (
     Retention,
 )
 from segue.core.situation import Policy
+from segue.core.turn import Clause
 from segue.core.usage import Price
 
 
@@ -68,6 +69,8 @@ class SettingsShown(msgspec.Struct, frozen=True, kw_only=True):
     models: dict[str, Model]
     notices: tuple[str, ...]
     """What was ignored, and why."""
+    notice_clauses: tuple[tuple[Clause, ...], ...] = ()
+    """Each of them as data, in the same order."""
 
 
 def settings(workspace: Workspace) -> SettingsShown:
@@ -93,6 +96,7 @@ def settings(workspace: Workspace) -> SettingsShown:
         prices=config.prices,
         models=config.models,
         notices=config.mentions,
+        notice_clauses=tuple(each.clauses for each in config.remarks),
     )
 
 

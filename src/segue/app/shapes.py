@@ -14,7 +14,7 @@ import msgspec
 from segue.core.model import Attached, MessageKind, Sender
 from segue.core.outcome import Status
 from segue.core.request import Capabilities
-from segue.core.turn import FailureShown, Mode, Recovery, Sent, State, Turn
+from segue.core.turn import Clause, FailureShown, Mode, Recovery, Sent, State, Turn
 from segue.core.usage import Context, Usage
 
 Level = Literal["ok", "note", "warn", "bad"]
@@ -55,6 +55,8 @@ class LogMessage(msgspec.Struct, frozen=True, kw_only=True, rename={"sender": "f
     tools_run: int | None = None
     notices: tuple[str, ...] = ()
     """What the turn's caller was told about it, in words."""
+    notice_clauses: tuple[tuple[Clause, ...], ...] = ()
+    """The same as data."""
     context: Context | None = None
     """How full the model's window was."""
     predicted_usd: float | None = None
@@ -183,3 +185,7 @@ class SetupFinding(msgspec.Struct, frozen=True):
     level: Level
     what: str
     fix: str = ""
+    what_clauses: tuple[Clause, ...] = ()
+    """``what`` as data; empty if it is told in somebody else's words."""
+    fix_clauses: tuple[Clause, ...] = ()
+    """``fix`` as data; empty if it is only a command."""

@@ -21,8 +21,9 @@ from segue.app.session_shapes import (
 from segue.app.workspace import Workspace
 from segue.core.errors import Misuse
 from segue.sessions.catalog import short_names
-from segue.sessions.check import Seen, facts_of, torn
+from segue.sessions.check import Seen
 from segue.sessions.check import check as findings_of
+from segue.sessions.session_facts import facts_of, torn
 from segue.sessions.summary import title_of
 
 if TYPE_CHECKING:
@@ -257,6 +258,7 @@ def _row(each: Prunable) -> PruneRow:
         ours=known.ours,
         conversation=known.conversation,
         path=session.stored.file,
-        why=each.verdict.why,
+        why=each.verdict.why.text,
+        why_clauses=each.verdict.why.clauses,
     )
     return PruneRow(shown, each.verdict.candidate.last_used_ms, title_of(session.brief) or "")

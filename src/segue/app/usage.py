@@ -12,8 +12,9 @@ import msgspec
 from segue.app.native import since_ms
 from segue.app.workspace import Workspace
 from segue.core.errors import Misuse
-from segue.core.turn import Mode
+from segue.core.turn import Clause, Mode
 from segue.core.usage import Grouping, Usage
+from segue.core.verdicts import Said, notices_of, say
 from segue.store.usage_sums import QUARTER_MS, SpentRow, UnpaidRow
 from segue.system import clock
 
@@ -72,6 +73,8 @@ class UnpaidTurn(msgspec.Struct, frozen=True, kw_only=True):
     usage: Usage
     reason: str
     """Why continuing did not pay, in words."""
+    clauses: tuple[Clause, ...] = ()
+    """The same reason as data; empty for turns of older versions."""
 
 
 def usage(
@@ -108,10 +111,9 @@ def _unpaid(row: UnpaidRow, uncached: str) -> UnpaidTurn | None:
     if told is None:
         return None
     saved = told.saved.usd
-    reason = next((each for each in told.notices if uncached in each), None)
+    reason = next((each for each in notices_of(told) if uncached in each.text), None)
     if reason is None and saved is not None and saved < 0:
-        more = f"about ${-saved:.3f}" if saved <= -0.001 else "a little"
-        reason = f"it cost {more} more than sending everything as text"
+        reason = _cost_more(-saved)
     if reason is None:
         return None
     return UnpaidTurn(
@@ -126,8 +128,15 @@ def _unpaid(row: UnpaidRow, uncached: str) -> UnpaidTurn | None:
         cost_usd=told.cost_usd,
         saved_usd=saved,
         usage=told.usage,
-        reason=reason,
+        reason=reason.text,
+        clauses=reason.clauses,
     )
+
+
+def _cost_more(usd: float) -> Said:
+    if usd < 0.001:
+        return say("it cost a little more than sending everything as text", "usage.little_more")
+    return say(f"it cost about ${usd:.3f} more than sending everything as text", "usage.more", usd=usd)
 
 
 def _since(text: str | None) -> int | None:

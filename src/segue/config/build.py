@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from segue.config.load import Tables
     from segue.config.source import KeyPath
+    from segue.core.verdicts import Said
 
 S = TypeVar("S", bound=msgspec.Struct)
 
@@ -29,8 +30,8 @@ def build(
     *,
     project: Path | None,
     model_from: str | None = None,
-    notices: tuple[str, ...] = (),
-    misspelt: tuple[str, ...] = (),
+    notices: tuple[Said, ...] = (),
+    misspelt: tuple[Said, ...] = (),
 ) -> Config:
     flat: dict[str, Any] = {
         name: _convert(tables, (name,), FLAT[name], table)

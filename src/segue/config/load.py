@@ -18,6 +18,7 @@ from segue.config.home import Home, home_of, user_home
 from segue.config.schema import FLAT, LOWER_ONLY, NAMED, PROJECT_KEYS
 from segue.config.source import Source, read_file
 from segue.core.errors import ConfigError
+from segue.core.verdicts import Said, say
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,10 +44,10 @@ def find_project(cwd: Path, home: Path) -> Path | None:
     return None
 
 
-def restrict_project(source: Source, below: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def restrict_project(source: Source, below: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[Said, ...]]:
     """What an untrusted file is allowed to set, and a notice for each part that is ignored."""
     kept: dict[str, Any] = {}
-    notices: list[str] = []
+    notices: list[Said] = []
     for section, table in source.tables.items():
         if section not in FLAT and section not in NAMED:
             raise _no_section(source, section)
@@ -57,9 +58,7 @@ def restrict_project(source: Source, below: Mapping[str, Any]) -> tuple[dict[str
             if key in FLAT[section].__struct_fields__ and key not in PROJECT_KEYS[section]:
                 notices.append(_left_out(source, (section, key), f"[{section}] {key}"))
             elif _loosens(section, key, value, own := _limit(section, key, below)):
-                notices.append(
-                    f"{source.where((section, key))}: {key} = {value} is ignored, your limit is {own}"
-                )
+                notices.append(_over(source.where((section, key)), f"{key} = {value}", own))
             else:
                 kept.setdefault(section, {})[key] = value
     return kept, tuple(notices)
@@ -80,8 +79,14 @@ def _loosens(section: str, key: str, value: Any, own: Any) -> bool:
     return bool(value > own)
 
 
-def _left_out(source: Source, path: tuple[str, ...], what: str) -> str:
-    return f"{source.where(path)}: {what} is ignored, because this directory is not trusted (segue trust)"
+def _left_out(source: Source, path: tuple[str, ...], what: str) -> Said:
+    place, why = source.where(path), "because this directory is not trusted (segue trust)"
+    return say(f"{place}: {what} is ignored, {why}", "config.untrusted", place=place, setting=what)
+
+
+def _over(place: str, setting: str, own: Any) -> Said:
+    text = f"{place}: {setting} is ignored, your limit is {own}"
+    return say(text, "config.over", place=place, setting=setting, most=str(own))
 
 
 def _no_section(source: Source, section: str) -> Exception:
@@ -173,7 +178,7 @@ def _file(home: Home) -> Tables:
     return tables
 
 
-def _add_variables(tables: Tables, env: Mapping[str, str]) -> tuple[str, ...]:
+def _add_variables(tables: Tables, env: Mapping[str, str]) -> tuple[Said, ...]:
     """Add the variables. Returns a sentence for each that looks like ours but is not."""
     if any(name.startswith("SEGUE_") and name != "SEGUE_HOME" for name in env):
         from segue.config.variables import misspelt_in, read_variables
@@ -186,7 +191,7 @@ def _add_variables(tables: Tables, env: Mapping[str, str]) -> tuple[str, ...]:
 
 def _add_project(
     tables: Tables, home: Home, cwd: Path, user: Path
-) -> tuple[Path | None, tuple[str, ...], Source | None]:
+) -> tuple[Path | None, tuple[Said, ...], Source | None]:
     """Add the project's file. Its path, what was ignored, and the file if its directory is not trusted."""
     path = find_project(cwd, user)
     source = read_file(path) if path is not None else None

@@ -12,6 +12,7 @@ from segue.config.declared import DeclaredAgent
 from segue.core.request import Posture, Questions
 from segue.core.situation import Policy
 from segue.core.usage import Price
+from segue.core.verdicts import Said, say
 
 Count = Annotated[int, Meta(ge=0)]
 Positive = Annotated[int, Meta(ge=1)]
@@ -214,15 +215,20 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """The project's ``segue.toml``, if there is one."""
     model_from: str | None = None
     """The project's file that names the model, if its directory is not trusted."""
-    notices: tuple[str, ...] = ()
+    notices: tuple[Said, ...] = ()
     """What was ignored in the project's file and why, for the user."""
-    misspelt: tuple[str, ...] = ()
-    """Variables that look like Segue's and have no effect, in words."""
+    misspelt: tuple[Said, ...] = ()
+    """Variables that look like Segue's and have no effect."""
+
+    @property
+    def remarks(self) -> tuple[Said, ...]:
+        """Everything that the user should be told about the configuration."""
+        return (*self.notices, *self.misspelt, *self.misnamed)
 
     @property
     def mentions(self) -> tuple[str, ...]:
-        """Everything that the user should be told about the configuration."""
-        return (*self.notices, *self.misspelt, *self.misnamed)
+        """The same in words."""
+        return tuple(each.text for each in self.remarks)
 
     @property
     def strangers(self) -> tuple[str, ...]:
@@ -231,15 +237,19 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(name for name in named if name and name not in self.accounts)
 
     @property
-    def misnamed(self) -> tuple[str, ...]:
-        """Those of them that are probably misspelt, in words."""
+    def misnamed(self) -> tuple[Said, ...]:
+        """Those of them that are probably misspelt."""
         if not self.strangers:
             return ()
         from difflib import get_close_matches
 
         meant = [(name, get_close_matches(name, self.accounts, 1)) for name in self.strangers]
         told = '[carry] never names the account "{}", which is not configured; did you mean "{}"?'
-        return tuple(told.format(name, close[0]) for name, close in meant if close)
+        return tuple(
+            say(told.format(name, close[0]), "config.misnamed", name=name, meant=close[0])
+            for name, close in meant
+            if close
+        )
 
     def budget_under(self, account: str) -> float:
         """What may be spent under the account on a day; 0: no limit."""

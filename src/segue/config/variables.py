@@ -19,6 +19,7 @@ from segue.config.explain import field_type, no_such
 from segue.config.schema import FLAT, NAMED
 from segue.config.source import Source
 from segue.core.errors import ConfigError
+from segue.core.verdicts import Said, say
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -50,10 +51,14 @@ def read_variables(env: Mapping[str, str], known: Mapping[str, Iterable[str]]) -
                 yield Source(name, {section: _table(name, env[name], section, rest, known.get(section, ()))})
 
 
-def misspelt_in(env: Mapping[str, str]) -> tuple[str, ...]:
+def misspelt_in(env: Mapping[str, str]) -> tuple[Said, ...]:
     """A sentence for each variable that has no effect although it looks as if it should."""
     meant = ((name, _meant(name)) for name in sorted(env) if name.startswith(PREFIX))
-    return tuple(f"{name} has no effect; did you mean {other}?" for name, other in meant if other is not None)
+    return tuple(
+        say(f"{name} has no effect; did you mean {other}?", "config.misspelt", name=name, meant=other)
+        for name, other in meant
+        if other is not None
+    )
 
 
 def _meant(name: str) -> str | None:

@@ -6,7 +6,7 @@ in this order. A reason has a code and values, too (``say``): the page tells it 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from segue.core.outcome import CUT_SHORT
 from segue.core.room import fits, pressure, size
@@ -158,9 +158,12 @@ def tools(now: Situation) -> Check:
     cost = f"about {used:,} tokens" if used else "everything it holds"
     paid = f": the prompt cache cannot be used, so {cost} will be paid again"
     lost = say(paid, "tools.paid", tokens=used) if used else say(paid, "tools.all_paid")
-    signed = differences(now.pin.offers, now.offers, "+ ", "− ")
-    change = say(changed(now.pin.offers, now.offers), "tools.changed", tools=signed)
+    change = tools_changed(now.pin.offers, now.offers)
     return failed("tools", (), change + lost)
+
+
+def tools_changed(before: Iterable[str], now: Iterable[str]) -> Said:
+    return say(changed(before, now), "tools.changed", tools=differences(before, now, "+ ", "− "))
 
 
 def account(now: Situation) -> Check:

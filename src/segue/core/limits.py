@@ -85,13 +85,8 @@ def next_reset(limits: Iterable[Limit], now_ms: int) -> float:
     )
 
 
-def paid_otherwise(before: Pays, now: Pays) -> str | None:
-    """In words: something else pays than before; None if not, or if it is not known."""
-    change = _payers(before, now)
-    return None if change is None else change.text
-
-
-def _payers(before: Pays, now: Pays) -> Said | None:
+def paid_otherwise(before: Pays, now: Pays) -> Said | None:
+    """That something else pays than before; None if not, or if it is not known."""
     if before == now or "unknown" in (before, now):
         return None
     text = f"now paid by {PAYER[now]}, before by {PAYER[before]}"
@@ -104,7 +99,7 @@ def limits_check(now: Situation) -> Check:
     warnings = [
         _share(each, now.now_ms) for each in standing if each.used is not None and each.used >= NEARLY
     ]
-    change = _payers(now.paid, now.pays)
+    change = paid_otherwise(now.paid, now.pays)
     if change is not None:
         warnings.append(change)
     if warnings:

@@ -13,6 +13,8 @@ import msgspec
 
 from segue.core.usage import Context, Totals
 
+TITLE_LENGTH = 200
+
 
 class OnHost(Protocol):
     """Anything on a host: a pin, a session, a copy, a process. Rows of older stores have only the name."""
@@ -183,3 +185,8 @@ class Pin(msgspec.Struct, frozen=True, kw_only=True):
     succeeded_ms: int = 0
     """When the last successful turn ended."""
     held: tuple[Held, ...] = ()
+
+
+def title_of(text: str) -> str:
+    """What a conversation that begins like this is called: the first paragraph, on one line."""
+    return " ".join(text.strip().partition("\n\n")[0].split())[:TITLE_LENGTH]

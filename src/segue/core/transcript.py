@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from segue.core.turn import Clause
+
 Kind = Literal["user", "assistant", "thinking", "call", "result", "boundary", "state", "damaged", "unknown"]
 """``boundary``: here the CLI replaced what came before with a summary (its text). ``state``: what the CLI
 recorded for itself, such as a title or a snapshot. ``damaged``: unreadable, with the reason as its text."""
@@ -93,6 +95,8 @@ class Brief(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=Fa
     """It contains no messages."""
     trouble: str | None = None
     """What could not be read, in words."""
+    trouble_clauses: tuple[Clause, ...] = ()
+    """The same as data; empty if an adapter does not say it."""
 
 
 def is_message(entry: Entry) -> bool:

@@ -147,6 +147,8 @@ class Turn(msgspec.Struct, frozen=True, kw_only=True):
     attempts: tuple[AttemptShown, ...]
     notices: tuple[str, ...] = ()
     """What the caller should know about the turn, in words."""
+    notice_clauses: tuple[tuple[Clause, ...], ...] = ()
+    """Each of them as data, in the same order; empty where there is none, and for turns of older versions."""
     duration_ms: int
     rungs: tuple[RungShown, ...] = ()
     """The ladder as it was when the last attempt was decided on; empty: it is not known."""

@@ -1,12 +1,12 @@
-"""What a check says: its verdict, and the reason both in English and as data. Pure."""
+"""What Segue says about a turn, both in English and as data: the reasons of checks, and notices. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from segue.core.turn import Check, Clause, Mode
+from segue.core.turn import Check, Clause, Mode, Turn
 
 SESSION: tuple[Mode, ...] = ("resume", "branch")
 CARRYING: tuple[Mode, ...] = ("graft", "replay", "recap")
@@ -31,9 +31,27 @@ def say(text: str, code: str, **values: str | int | float) -> Said:
 
 
 def listed(parts: Iterable[Said], between: str) -> Said:
-    """Several sentences in one."""
+    """Several sentences in one. If one of them is in somebody else's words, so is the whole."""
     known = list(parts)
-    return Said(between.join(each.text for each in known), tuple(c for each in known for c in each.clauses))
+    text = between.join(each.text for each in known)
+    if not all(each.clauses for each in known if each.text):
+        return Said(text)
+    return Said(text, tuple(c for each in known for c in each.clauses))
+
+
+def reason_of(check: Check) -> Said:
+    return Said(check.detail, check.clauses)
+
+
+def with_notices(turn: Turn, notices: Sequence[Said]) -> Turn:
+    """The turn with these notices instead of its own."""
+    texts, clauses = tuple(each.text for each in notices), tuple(each.clauses for each in notices)
+    return msgspec.structs.replace(turn, notices=texts, notice_clauses=clauses)
+
+
+def notices_of(turn: Turn) -> list[Said]:
+    known = turn.notice_clauses or ((),) * len(turn.notices)  # older versions told none
+    return [Said(text, clauses) for text, clauses in zip(turn.notices, known, strict=True)]
 
 
 def passed(name: str, said: Said = NOTHING) -> Check:

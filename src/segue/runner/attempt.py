@@ -16,12 +16,12 @@ import msgspec
 
 from segue.agents.base import Agent, Answer, Ended
 from segue.core import events as ev
-from segue.core.events import Permission, Question
 from segue.core.outcome import Outcome, nothing_known
 from segue.core.redact import Redactor, StreamRedactor
 from segue.core.request import Command, Request, RunPlace, Runtime
 from segue.core.stream import Oversize, TurnState
 from segue.core.usage import Totals, Usage
+from segue.core.verdicts import Said, say
 from segue.runner.launch import Running, launch
 from segue.runner.supervisor import Limits
 from segue.system import clock
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 Listener = Callable[[ev.Event], None]
 T = TypeVar("T")
-Answerer = Callable[[Question | Permission], Awaitable[Answer]]
+Answerer = Callable[[ev.Question | ev.Permission], Awaitable[Answer]]
 
 
 class Asking(Protocol):
@@ -45,9 +45,9 @@ class Asking(Protocol):
     def patience_s(self) -> float:
         """How long a question waits for its answer."""
 
-    async def ask(self, event: Question | Permission, answerer: Answerer | None) -> Answer: ...
+    async def ask(self, event: ev.Question | ev.Permission, answerer: Answerer | None) -> Answer: ...
 
-    async def sent(self, event: Question | Permission) -> None:
+    async def sent(self, event: ev.Question | ev.Permission) -> None:
         """The agent has been sent the answer."""
 
 
@@ -250,11 +250,11 @@ class Guard:
         log.warning("%s raised %r and is not called any more in this turn", self._name, error)
         log.debug("where %s raised it", self._name, exc_info=error)
 
-    def told(self) -> str | None:
+    def told(self) -> Said | None:
         """The notice about a callback that raised, if it did."""
-        if self.failed is None:
-            return None
-        return f"{self._name} raised {self.failed!r} and was called no more"[:300]
+        name, error = self._name, self.failed
+        text = f"{name} raised {error!r} and was called no more"[:300]
+        return say(text, "notice.raised", name=name, error=f"{error!r:.300}") if error is not None else None
 
 
 class Guarded(Guard, Generic[T]):
@@ -287,7 +287,7 @@ class Replies(Guard):
         """Whether anybody is expected to answer."""
         return self._answerer is not None and self.failed is None
 
-    async def reply(self, agent: Agent, event: Question | Permission) -> bytes:
+    async def reply(self, agent: Agent, event: ev.Question | ev.Permission) -> bytes:
         """The line that is sent back to the agent."""
         answer = await self.answer(event)
         try:
@@ -296,7 +296,7 @@ class Replies(Guard):
             self.note(error)
         return agent.reply(event, _default(event))
 
-    async def answer(self, event: Question | Permission) -> Answer:
+    async def answer(self, event: ev.Question | ev.Permission) -> Answer:
         """What the caller answers, or somebody else who is asked together with the caller."""
         answerer = self._answerer if self.failed is None else None
         try:
@@ -308,13 +308,13 @@ class Replies(Guard):
             self.note(error)
         return _default(event)
 
-    async def sent(self, event: Question | Permission) -> None:
+    async def sent(self, event: ev.Question | ev.Permission) -> None:
         if self.others is not None:
             await self.others.sent(event)
 
 
-def _default(event: Question | Permission) -> Answer:
-    return NOBODY if isinstance(event, Question) else REFUSED
+def _default(event: ev.Question | ev.Permission) -> Answer:
+    return NOBODY if isinstance(event, ev.Question) else REFUSED
 
 
 class Answering:
@@ -342,13 +342,13 @@ class Answering:
         if error is None and self._failure is not None:
             raise self._failure
 
-    def take(self, event: Question | Permission) -> None:
+    def take(self, event: ev.Question | ev.Permission) -> None:
         if self._asked.others is not None:
             self._running.keep_stdin(self._asked.others.patience_s)
         self._open += 1
         self._tasks.start_soon(self._answer, event)
 
-    async def _answer(self, event: Question | Permission) -> None:
+    async def _answer(self, event: ev.Question | ev.Permission) -> None:
         try:
             await self._running.send(await self._asked.reply(self._agent, event))
             await self._asked.sent(event)

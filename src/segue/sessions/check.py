@@ -1,27 +1,20 @@
 """Checks a session for what would make a resume fail, go wrong or cost too much.
 
 Each finding says what it means and what to do. ``error``: a resume would fail, or would send broken data to
-the model. ``warning``: it works, but costs more, or will not work for long. ``check`` is pure; ``facts_of``
-gathers what it needs besides the session's entries.
+the model. ``warning``: it works, but costs more, or will not work for long. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from pathlib import Path
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import msgspec
 
-from segue.agents import probe, registry
-from segue.agents.base import Agent, SessionArchive, StoredSession
-from segue.core.errors import SegueError
-from segue.core.model import Pin
-from segue.core.transcript import IMAGE_BYTES, Brief, Entry
-from segue.sessions.catalog import KnownSessions, SessionCatalog, short_name
-from segue.sessions.counts import Load, context_load
-from segue.sessions.listing import Listed
-from segue.system import clock
+from segue.core.transcript import IMAGE_BYTES, Entry
+from segue.core.turn import Clause
+from segue.core.verdicts import Said, listed, say
+from segue.sessions.session_facts import Facts
 
 Level = Literal["ok", "warning", "error"]
 DAY_MS = 24 * 3_600_000
@@ -36,33 +29,9 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     do: str = ""
     where: tuple[str, ...] = ()
     """The ids of some of the affected entries."""
-
-
-class Facts(msgspec.Struct, frozen=True, kw_only=True):
-    """What is known about a session besides its entries."""
-
-    id: str
-    name: str
-    """The shortest beginning of the id that no other session shares."""
-    agent: str
-    label: str
-    brief: Brief
-    size: int
-    max_bytes: int
-    directory_there: bool
-    anywhere: bool
-    """The CLI resumes its sessions in any directory."""
-    load: Load
-    expires_ms: int | None
-    kept: bool
-    """Segue has a copy of it."""
-    end: str | None
-    left_at: str | None
-    """Where Segue left it, if a conversation has it pinned."""
-    conversation: str | None
-    tried: tuple[str, ...]
-    """The versions of the CLI that Segue was tested with; empty: any version is fine."""
-    now_ms: int
+    means_clauses: tuple[Clause, ...] = ()
+    """``means`` as data; empty if it is told in somebody else's words."""
+    do_clauses: tuple[Clause, ...] = ()
 
 
 class Seen:
@@ -126,137 +95,169 @@ def check(facts: Facts, seen: Seen) -> list[Finding]:
     ]
 
 
-def _repair(facts: Facts) -> str:
-    return f"write a repaired copy with segue sessions repair {facts.name}"
+def _fine(name: str) -> Finding:
+    return Finding(check=name, level="ok")
 
 
-def _finding(name: str, places: list[str], means: str, do: str, level: Level = "error") -> Finding:
-    if not places:
-        return Finding(check=name, level="ok")
-    return Finding(check=name, level=level, means=means, do=do, where=tuple(places[:5]))
+def _finding(name: str, level: Level, means: Said, do: Said, where: Sequence[str] = ()) -> Finding:
+    return Finding(
+        check=name,
+        level=level,
+        means=means.text,
+        do=do.text,
+        where=tuple(where[:5]),
+        means_clauses=means.clauses,
+        do_clauses=do.clauses,
+    )
+
+
+def _repair(facts: Facts) -> Said:
+    command = f"segue sessions repair {facts.name}"
+    return say(f"write a repaired copy with {command}", "session.repair", command=command)
 
 
 def _parsable(seen: Seen, facts: Facts) -> Finding:
+    trouble = facts.brief.trouble
     if facts.brief.empty:
-        do = (
-            "there is nothing to continue; segue sessions prune --all-sessions lists it with the others that"
-            " can be deleted"
-        )
-        return Finding(check="parsable", level="error", means="it has no messages", do=do)
-    if facts.brief.trouble and not seen.damaged:
-        return Finding(check="parsable", level="error", means=facts.brief.trouble, do=_repair(facts))
-    lines = _count(len(seen.damaged), "record")
-    return _finding(
-        "parsable",
-        seen.damaged,
-        f"{lines} cannot be read: most agents skip unreadable records, some refuse the session",
-        _repair(facts),
-    )
+        command = "segue sessions prune --all-sessions"
+        do = f"there is nothing to continue; {command} lists it with the others that can be deleted"
+        means = say("it has no messages", "session.empty")
+        return _finding("parsable", "error", means, say(do, "session.prune", command=command))
+    if trouble and not seen.damaged:
+        return _finding("parsable", "error", Said(trouble, facts.brief.trouble_clauses), _repair(facts))
+    if not seen.damaged:
+        return _fine("parsable")
+    count = len(seen.damaged)
+    then = "most agents skip unreadable records, some refuse the session"
+    means = say(f"{_count(count, 'record')} cannot be read: {then}", "session.damaged", count=count)
+    return _finding("parsable", "error", means, _repair(facts), seen.damaged)
 
 
 def _chain(seen: Seen, facts: Facts) -> Finding:
-    return _finding(
-        "chain",
-        seen.broken,
-        f"{_count(len(seen.broken), 'link')} to a missing entry: some versions ignore everything before it",
-        _repair(facts),
-    )
+    if not seen.broken:
+        return _fine("chain")
+    count = len(seen.broken)
+    text = f"{_count(count, 'link')} to a missing entry: some versions ignore everything before it"
+    return _finding("chain", "error", say(text, "session.chain", count=count), _repair(facts), seen.broken)
 
 
 def _calls(seen: Seen, facts: Facts) -> Finding:
     unmatched = [*seen.open.values(), *seen.stray]
+    if not unmatched:
+        return _fine("tool calls")
+    calls, results = len(seen.open), len(seen.stray)
     parts = []
-    if seen.open:
-        parts.append(f"{_count(len(seen.open), 'tool call')} without a result")
-    if seen.stray:
-        parts.append(f"{_count(len(seen.stray), 'result')} without a call")
-    means = f"{' and '.join(parts)}: providers refuse such a history, or the agent changes it"
-    return _finding("tool calls", unmatched, means, _repair(facts))
+    if calls:
+        text = f"{_count(calls, 'tool call')} without a result"
+        parts.append(say(text, "session.open_calls", count=calls))
+    if results:
+        text = f"{_count(results, 'result')} without a call"
+        parts.append(say(text, "session.stray_results", count=results))
+    refused = say(": providers refuse such a history, or the agent changes it", "session.calls_refused")
+    return _finding("tool calls", "error", listed(parts, " and ") + refused, _repair(facts), unmatched)
 
 
 def _empty(seen: Seen, facts: Facts) -> Finding:
-    return _finding(
-        "empty answers",
-        seen.empty,
-        f"{_count(len(seen.empty), 'answer')} without content: some providers refuse the history",
-        _repair(facts),
-    )
+    if not seen.empty:
+        return _fine("empty answers")
+    count = len(seen.empty)
+    text = f"{_count(count, 'answer')} without content: some providers refuse the history"
+    means = say(text, "session.empty_answers", count=count)
+    return _finding("empty answers", "error", means, _repair(facts), seen.empty)
 
 
 def _images(seen: Seen, facts: Facts) -> Finding:
-    return _finding(
-        "images",
-        seen.images,
-        f"{_count(len(seen.images), 'image')} over {IMAGE_BYTES >> 20} MB: every request is refused",
-        _repair(facts),
-    )
+    if not seen.images:
+        return _fine("images")
+    count = len(seen.images)
+    text = f"{_count(count, 'image')} over {IMAGE_BYTES >> 20} MB: every request is refused"
+    means = say(text, "session.images", count=count, max_bytes=IMAGE_BYTES)
+    return _finding("images", "error", means, _repair(facts), seen.images)
 
 
 def _directory(facts: Facts) -> Finding:
+    command = f"segue sessions continue {facts.name} --cwd D"
     if facts.directory_there:
-        return Finding(check="directory", level="ok")
+        return _fine("directory")
     if facts.brief.cwd is None:
-        means = "it does not say which directory it was started in"
-        do = f"name a directory: segue sessions continue {facts.name} --cwd D"
-        return Finding(check="directory", level="warning", means=means, do=do)
-    means = f"{facts.brief.cwd}, where it was started, no longer exists"
+        means = say("it does not say which directory it was started in", "session.no_directory")
+        do = say(f"name a directory: {command}", "session.name_directory", command=command)
+        return _finding("directory", "warning", means, do)
+    text = f"{facts.brief.cwd}, where it was started, no longer exists"
+    means = say(text, "session.directory_gone", there=facts.brief.cwd)
     if facts.anywhere:
-        do = f"continue it in another directory: segue sessions continue {facts.name} --cwd D"
-        return Finding(check="directory", level="warning", means=means, do=do)
-    do = f"create the directory again, or continue as text: segue sessions continue {facts.name} --cwd D"
-    means = f"{means}, and {facts.label} resumes it only there"
-    return Finding(check="directory", level="error", means=means, do=do)
+        text = f"continue it in another directory: {command}"
+        return _finding("directory", "warning", means, say(text, "session.elsewhere", command=command))
+    text = f"create the directory again, or continue as text: {command}"
+    means += say(f", and {facts.label} resumes it only there", "session.only_there", agent=facts.label)
+    return _finding("directory", "error", means, say(text, "session.as_text", command=command))
 
 
 def _size(facts: Facts) -> Finding:
-    if facts.size <= facts.max_bytes:
-        return Finding(check="size", level="ok")
-    mb, limit = facts.size / (1 << 20), facts.max_bytes / (1 << 20)
-    means = f"{mb:,.0f} MB, over the limit of {limit:,.0f} MB: a resume takes ten times that in memory"
-    name = facts.name
+    size, limit, name = facts.size, facts.max_bytes, facts.name
+    if size <= limit:
+        return _fine("size")
+    over = f"{size / (1 << 20):,.0f} MB, over the limit of {limit / (1 << 20):,.0f} MB"
+    text = f"{over}: a resume takes ten times that in memory"
     do = (
         f"segue sessions repair {name} --trim drops tool output and images and keeps the dialogue;"
         f" repair {name} --since EVENT begins at a later point;"
         " or continue with a recap: segue run KEY --fresh-session"
     )
-    return Finding(check="size", level="error", means=means, do=do)
+    means = say(text, "session.size", bytes=size, max_bytes=limit)
+    return _finding("size", "error", means, say(do, "session.smaller", name=name))
 
 
 def _context(facts: Facts) -> Finding:
-    share = facts.load.share
+    share, agent = facts.load.share, facts.label
     if share is None or (share < FULL and not facts.load.compacts):
-        return Finding(check="context", level="ok")
-    then = "compacts at once: what was said becomes a summary" if facts.load.compacts else "may refuse it"
-    do = f"segue sessions repair {facts.name} --trim, or start a new session with what matters"
-    means = f"{share:.0%} of the window would be full; {facts.label} {then}"
-    return Finding(check="context", level="warning", means=means, do=do)
+        return _fine("context")
+    means = say(f"{share:.0%} of the window would be full", "session.context", share=share)
+    if facts.load.compacts:
+        then = f"; {agent} compacts at once: what was said becomes a summary"
+        means += say(then, "session.compacts", agent=agent)
+    else:
+        means += say(f"; {agent} may refuse it", "session.may_refuse", agent=agent)
+    command = f"segue sessions repair {facts.name} --trim"
+    do = say(f"{command}, or start a new session with what matters", "session.trim", command=command)
+    return _finding("context", "warning", means, do)
 
 
 def _expiry(facts: Facts) -> Finding:
     if facts.expires_ms is None or facts.kept or facts.expires_ms - facts.now_ms > SOON_DAYS * DAY_MS:
-        return Finding(check="expiry", level="ok")
-    days = max(0, (facts.expires_ms - facts.now_ms) // DAY_MS)
-    when = "at its next start" if days == 0 else f"in {_count(days, 'day')}"
-    do = f"continue it, which also keeps a copy: segue sessions continue {facts.name}"
-    means = f"{facts.label} deletes it {when}, and Segue has no copy"
-    return Finding(check="expiry", level="warning", means=means, do=do)
+        return _fine("expiry")
+    agent, days = facts.label, max(0, (facts.expires_ms - facts.now_ms) // DAY_MS)
+    if days == 0:
+        text = f"{agent} deletes it at its next start, and Segue has no copy"
+        means = say(text, "session.expires_now", agent=agent)
+    else:
+        text = f"{agent} deletes it in {_count(days, 'day')}, and Segue has no copy"
+        means = say(text, "session.expires", agent=agent, count=days)
+    command = f"segue sessions continue {facts.name}"
+    do = say(f"continue it, which also keeps a copy: {command}", "session.keep", command=command)
+    return _finding("expiry", "warning", means, do)
 
 
 def _grown(facts: Facts) -> Finding:
-    if facts.left_at is None or facts.end is None or facts.left_at == facts.end:
-        return Finding(check="grown", level="ok")
     key = facts.conversation
-    means = f"it was continued outside of {key}: the next turn of {key} would branch before that"
-    do = f"include those messages: segue run {key} TEXT --adopt {facts.name}"
-    return Finding(check="grown", level="warning", means=means, do=do)
+    if facts.left_at is None or facts.end is None or facts.left_at == facts.end:
+        return _fine("grown")
+    text = f"it was continued outside of {key}: the next turn of {key} would branch before that"
+    command = f"segue run {key} TEXT --adopt {facts.name}"
+    means = say(text, "session.grown", conversation=str(key))
+    return _finding(
+        "grown", "warning", means, say(f"include those messages: {command}", "session.adopt", command=command)
+    )
 
 
 def _version(facts: Facts) -> Finding:
-    written = facts.brief.version
+    agent, written = facts.label, facts.brief.version
     if not facts.tried or written is None or _between(written, facts.tried):
-        return Finding(check="version", level="ok")
-    means = f"written by {facts.label} {written}, a version that Segue was not tested with"
-    return Finding(check="version", level="warning", means=means, do="nothing: every resume is verified")
+        return _fine("version")
+    text = f"written by {agent} {written}, a version that Segue was not tested with"
+    means = say(text, "session.version", agent=agent, version=written)
+    do = say("nothing: every resume is verified", "session.verified")
+    return _finding("version", "warning", means, do)
 
 
 def _between(version: str, tried: tuple[str, ...]) -> bool:
@@ -272,60 +273,3 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _count(number: int, thing: str) -> str:
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
-
-
-def facts_of(catalog: SessionCatalog, found: Listed) -> Facts:
-    place, brief = found.place, found.brief
-    agent = registry.get(place.agent, catalog.config)
-    known = catalog.known(place.agent, found.id)
-    pin = _pin(catalog, known)
-    cwd = Path(brief.cwd) if brief.cwd else None
-    resumable = place.format.find(place.home, found.id, cwd or catalog.here) if pin is not None else None
-    window = known.row.context.window if known.row is not None else None
-    return Facts(
-        id=found.id,
-        name=short_name(catalog.places, found.id),
-        agent=place.agent,
-        label=agent.facts.label,
-        brief=brief,
-        size=found.stored.size,
-        max_bytes=catalog.config.continuity.max_session_mb * 1024 * 1024,
-        directory_there=cwd is not None and cwd.is_dir(),
-        anywhere=_anywhere(catalog, agent),
-        load=context_load(brief, place.archive.window_rules, window),
-        expires_ms=place.archive.expires_ms(found.stored, brief),
-        kept=catalog.is_kept(place.agent, found.id),
-        end=place.format.end(resumable) if resumable is not None else None,
-        left_at=pin.end if pin is not None else None,
-        conversation=known.conversation,
-        tried=place.archive.window_rules.tried,
-        now_ms=clock.now_ms(),
-    )
-
-
-def torn(reader: SessionArchive, stored: StoredSession) -> tuple[Entry, ...]:
-    """The last record, if it is incomplete. Reading a session leaves it out: more of it may follow."""
-    last = next(iter(reader.back(stored)), None)
-    damaged = last is not None and bool(last.entries) and last.entries[0].kind == "damaged"
-    if last is None or not damaged or not stored.appends:
-        return ()
-    whole = any(record.start == last.start for record in reader.read(stored, last.start))
-    return () if whole else tuple(last.entries)
-
-
-def _anywhere(catalog: SessionCatalog, agent: Agent) -> bool:
-    """Whether the installed CLI resumes its sessions in any directory; True if it is not installed."""
-    command = catalog.config.commands.get(agent.facts.name)
-    try:
-        runtime = probe.probe(agent, env=catalog.env, configured=command, cache=catalog.home.probes)
-    except SegueError:
-        return True
-    return runtime.capabilities.cwd_scope == "any"
-
-
-def _pin(catalog: SessionCatalog, known: KnownSessions) -> Pin | None:
-    if not known.pinned or known.row is None or known.conversation is None:
-        return None
-    conversation = catalog.store.conversation(known.conversation)
-    pins = catalog.store.pins(conversation.id) if conversation is not None else []
-    return next((pin for pin in pins if pin.session == known.row.id), None)

@@ -18,6 +18,7 @@ from segue.agents.base import StoredSession, entries_of
 from segue.core.errors import SegueError
 from segue.core.transcript import Brief, Entry
 from segue.core.usage import count_in_words
+from segue.core.verdicts import Said, listed, say
 from segue.sessions.catalog import KnownSessions, SessionCatalog
 from segue.sessions.idle_homes import IdleHome, claim_home, remove_home
 from segue.sessions.listing import Listed, in_directory
@@ -59,7 +60,7 @@ class Rules(msgspec.Struct, frozen=True, kw_only=True):
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     candidate: Candidate
-    why: str
+    why: Said
     """Why it can be deleted, or why it stays."""
     goes: bool
 
@@ -73,7 +74,7 @@ def judge(candidates: Sequence[Candidate], rules: Rules, now_ms: int) -> list[Ve
         if not _applies(each, rules):
             continue
         stays = _stays(each, rules, now_ms) or ("one of the newest" if _key(each) in kept else "")
-        why = stays or f"not used for {_days(each, now_ms)}, {_whose(each)}"
+        why = Said(stays) if stays else _why_it_goes(each, now_ms)
         verdicts.append(Verdict(candidate=each, why=why, goes=not stays))
     return verdicts
 
@@ -101,7 +102,7 @@ def _stays(each: Candidate, rules: Rules, now_ms: int) -> str:
     if each.brief.title_by == "user":
         return "named by the user"
     if rules.days is not None and now_ms - each.last_used_ms < rules.days * DAY_MS:
-        return f"used {_days(each, now_ms)} ago"
+        return f"used {count_in_words(_days(each, now_ms), 'day')} ago"
     if rules.larger is not None and each.size <= rules.larger:
         return "small"
     return ""
@@ -123,14 +124,20 @@ def _key(each: Candidate) -> tuple[str, str]:
     return each.agent, each.id
 
 
-def _days(each: Candidate, now_ms: int) -> str:
-    return count_in_words(max(0, now_ms - each.last_used_ms) // DAY_MS, "day")
+def _days(each: Candidate, now_ms: int) -> int:
+    return max(0, now_ms - each.last_used_ms) // DAY_MS
 
 
-def _whose(each: Candidate) -> str:
+def _why_it_goes(each: Candidate, now_ms: int) -> Said:
+    days, key = _days(each, now_ms), each.known.conversation
+    unused = say(f"not used for {count_in_words(days, 'day')}", "prune.unused", count=days)
     if not each.known.ours:
-        return "not made by Segue"
-    return f"belonged to {each.known.conversation}" if each.known.conversation else "in no conversation"
+        whose = say("not made by Segue", "prune.foreign")
+    elif key:
+        whose = say(f"belonged to {key}", "prune.belonged", conversation=key)
+    else:
+        whose = say("in no conversation", "prune.nobodys")
+    return listed((unused, whose), ", ")
 
 
 class Prunable(msgspec.Struct, frozen=True):

@@ -18,11 +18,14 @@ from segue.agents import registry
 from segue.agents.base import RepairedCopy, RepairOptions, entries_of
 from segue.core.errors import Broken, InUse
 from segue.core.model import Pin
+from segue.core.turn import Clause
+from segue.core.verdicts import Said, say
 from segue.sessions.catalog import SessionCatalog
-from segue.sessions.check import Finding, Seen, check, facts_of
+from segue.sessions.check import Finding, Seen, check
 from segue.sessions.listing import Listed
 from segue.sessions.reading import in_force, session_dialogue
 from segue.sessions.resume_rehearsal import Rehearsal, rehearse
+from segue.sessions.session_facts import facts_of
 from segue.store.forks import Successor
 from segue.store.leases import LeaseBusy, alone, held_for_change, native_lease
 from segue.store.records import Conversation, SessionRow
@@ -50,6 +53,9 @@ class Repaired(msgspec.Struct, frozen=True, kw_only=True):
     """The conversation that continues with the copy from now on."""
     stays: str | None = None
     """Why the session's conversation does not continue with the copy."""
+    done_clauses: tuple[tuple[Clause, ...], ...] = ()
+    why_not_clauses: tuple[Clause, ...] = ()
+    stays_clauses: tuple[Clause, ...] = ()
 
 
 class _Owner(msgspec.Struct, frozen=True):
@@ -63,7 +69,7 @@ class _Copy(msgspec.Struct, frozen=True):
     """A copy that was written, with the results of the checks and the rehearsal."""
 
     session: Listed
-    done: tuple[str, ...]
+    written: RepairedCopy
     findings: tuple[Finding, ...]
     rehearsal: Rehearsal
 
@@ -78,7 +84,7 @@ async def repair_session(
     async with _alone(catalog, store, broken, owner):
         more = owner is not None and await run_sync(_has_more, broken, owner.pin)
         copy = await _verified_copy(catalog, env, broken, options)
-        if not (copy.done or options.trim or options.since):
+        if not (copy.written.done or options.trim or options.since):
             broken.place.archive.remove(copy.session.stored)
             return _unneeded(broken, copy.findings)
         stays = None
@@ -93,14 +99,17 @@ async def repair_session(
     return Repaired(
         session=copy.session.id,
         path=copy.session.stored.file,
-        done=copy.done,
+        done=copy.written.done,
         size=copy.session.stored.size,
         size_before=broken.stored.size,
         rehearsed=copy.rehearsal.resumed,
-        why_not=copy.rehearsal.why,
+        why_not=copy.rehearsal.why.text,
         findings=copy.findings,
         conversation=key,
-        stays=stays,
+        stays=stays.text if stays is not None else None,
+        done_clauses=copy.written.done_clauses,
+        why_not_clauses=copy.rehearsal.why.clauses,
+        stays_clauses=stays.clauses if stays is not None else (),
     )
 
 
@@ -116,12 +125,12 @@ async def _verified_copy(
         rehearsal = await rehearse(agent, catalog.config, env, catalog.home.probes, copy)
         if rehearsal.resumed is False:
             label = agent.facts.label
-            raise Broken(f"the copy was deleted, because {label} refused it: {rehearsal.why}")
+            raise Broken(f"the copy was deleted, because {label} refused it: {rehearsal.why.text}")
     except BaseException:
         if copy is not None:
             reader.remove(copy.stored)
         raise
-    return _Copy(copy, written.done, findings, rehearsal)
+    return _Copy(copy, written, findings, rehearsal)
 
 
 def _unneeded(session: Listed, findings: tuple[Finding, ...]) -> Repaired:
@@ -200,25 +209,25 @@ def _examined(catalog: SessionCatalog, copy: Listed) -> tuple[Finding, ...]:
 
 def _why_it_stays(
     store: Store, owner: _Owner, copy: Listed, more: bool, options: RepairOptions
-) -> str | None:
+) -> Said | None:
     """Why the conversation cannot continue with the copy, which must have the session's messages, no more."""
     pin = store.pin(owner.conversation.id, owner.pin.voice, owner.pin.account, owner.pin.login)
     if options.since is not None:
-        return "the copy begins at a later point"
+        return say("the copy begins at a later point", "repair.later")
     if pin is None or (pin.session, pin.end) != (owner.pin.session, owner.pin.end):
-        return "the conversation continued in the meantime"
+        return say("the conversation continued in the meantime", "repair.meantime")
     if more:
-        return (
-            "the session contains messages that the conversation does not: a failed prompt, or turns from"
-            " outside of Segue"
-        )
+        why = "a failed prompt, or turns from outside of Segue"
+        text = f"the session contains messages that the conversation does not: {why}"
+        return say(text, "repair.more")
     entries = list(entries_of(copy.place.archive, copy.stored))
     said = iter([each.text for each in session_dialogue(in_force(entries))])
     texts = store.texts([row.message for row in pin.held if not row.second_hand])
     own = [texts[row.message].strip() for row in pin.held if row.message in texts and not row.second_hand]
     if all(any(text in each for each in said) for text in own):
         return None
-    return "a message of the conversation was in a part that could not be read"
+    text = "a message of the conversation was in a part that could not be read"
+    return say(text, "repair.lost")
 
 
 def _hand_over(store: Store, owner: _Owner, copy: _Copy) -> None:
@@ -233,7 +242,7 @@ def _hand_over(store: Store, owner: _Owner, copy: _Copy) -> None:
         end=place.format.end(resumable) if resumable is not None else None,
         how="repair",
         reason="it was repaired: the conversation goes on with the copy",
-        changed=bool(copy.done),
+        changed=bool(copy.written.done),
     )
     store.repin(owner.conversation.id, pin, successor, now)
 

@@ -19,6 +19,7 @@ from segue.config.schema import Config
 from segue.core.environment import child_environment
 from segue.core.errors import NotInstalled
 from segue.core.request import ModelAddress, Request, RunPlace, Runtime, Start
+from segue.core.verdicts import NOTHING, Said, say
 from segue.rehearsal.log import LoggedRequest
 from segue.runner.attempt import Task, attempt
 from segue.runner.supervisor import Limits
@@ -35,7 +36,7 @@ class Rehearsal(msgspec.Struct, frozen=True):
     """``resumed`` None: it could not be tried, and ``why`` is the reason."""
 
     resumed: bool | None
-    why: str = ""
+    why: Said = NOTHING
     sent: str = ""
     """The first request that the model received."""
 
@@ -47,11 +48,12 @@ async def rehearse(
     from segue.rehearsal.server import LoopbackModel
     from segue.rehearsal.stage import asks_model, on_stage, stage
 
+    label = agent.facts.label
     if not asks_model(agent.rehearse):
-        return Rehearsal(None, f"{agent.facts.label} cannot be rehearsed")
+        return Rehearsal(None, say(f"{label} cannot be rehearsed", "repair.no_rehearsal", agent=label))
     cwd = _workdir(session)
     if cwd is None:
-        return Rehearsal(None, "the directory it was started in no longer exists")
+        return Rehearsal(None, say("the directory it was started in no longer exists", "repair.no_directory"))
     sent = _FirstRequest()
     with (
         tempfile.TemporaryDirectory(prefix="segue-trial-") as folder,
@@ -70,13 +72,13 @@ async def rehearse(
                 agent, env=surroundings, configured=config.commands.get(agent.facts.name), cache=cache
             )
         except NotInstalled:
-            return Rehearsal(None, f"{agent.facts.label} is not installed here")
+            return Rehearsal(None, say(f"{label} is not installed here", "repair.not_installed", agent=label))
         _copy_files(session, home)
         outcome = await attempt(_task(agent, runtime, session, cwd, home, place / "run", surroundings))
     failure = outcome.failure
     if failure is not None:
         refused = failure.kind in REFUSED or failure.status == 400
-        return Rehearsal(False if refused else None, failure.message or failure.kind)
+        return Rehearsal(False if refused else None, Said(failure.message or failure.kind))
     return Rehearsal(True, sent=sent.text)
 
 

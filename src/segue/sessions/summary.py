@@ -6,6 +6,7 @@ import msgspec
 
 from segue.core.prompt_parts import user_words
 from segue.core.transcript import Brief
+from segue.core.turn import Clause
 from segue.core.usage import Context
 from segue.sessions.catalog import KnownSessions, SessionCatalog
 from segue.sessions.counts import context_load
@@ -53,6 +54,8 @@ class SessionShown(msgspec.Struct, frozen=True, kw_only=True):
     """What could not be read."""
     command: str | None = None
     """The line that opens it in a terminal; None: there is no way."""
+    trouble_clauses: tuple[Clause, ...] = ()
+    """``trouble`` as data."""
 
 
 def shown_session(each: Listed, catalog: SessionCatalog) -> SessionShown:
@@ -90,6 +93,7 @@ def shown_session(each: Listed, catalog: SessionCatalog) -> SessionShown:
         path=each.stored.file,
         trouble=brief.trouble,
         command=catalog.commands.line(each.place.agent, each.place.home, each.id, brief.cwd),
+        trouble_clauses=brief.trouble_clauses,
     )
 
 

@@ -12,7 +12,7 @@ import msgspec
 
 from segue.core.errors import Misuse
 from segue.core.ids import LONGEST, numbered
-from segue.core.model import Message, NewAttachment, Voice
+from segue.core.model import TITLE_LENGTH, Message, NewAttachment, Voice, title_of
 from segue.core.request import Grant
 from segue.core.usage import Usage
 from segue.store.copies import Copies
@@ -23,7 +23,6 @@ from segue.system import clock
 
 _SQL = Queries("conversations")
 _SESSIONS = Queries("sessions")
-TITLE_LENGTH = 200
 _ROOM = 10
 """The most characters that ``~N`` adds to a key. The rest of a shortened key is the same for every number."""
 _HISTORY = Queries("history")
@@ -167,7 +166,7 @@ class Conversations(Copies):
         found: dict[str, str] = {}
         for conversation_id, facts, text in self._db.all(_SQL.beginnings, length=2 * TITLE_LENGTH):
             if conversation_id not in found and read_facts(facts).sender == "user":
-                found[conversation_id] = " ".join(text.split())[:TITLE_LENGTH]
+                found[conversation_id] = title_of(text)
         return found
 
 

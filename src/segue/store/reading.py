@@ -10,11 +10,10 @@ from typing import Literal
 
 import msgspec
 
-from segue.core.model import Sender, Voice
+from segue.core.model import TITLE_LENGTH, Sender, Voice, title_of
 from segue.core.turn import Mode, State
 from segue.core.usage import Usage
 from segue.store.conditions import Conditions
-from segue.store.conversations import TITLE_LENGTH
 from segue.store.database import Queries, Row, from_json
 from segue.store.messages import read_facts
 from segue.store.pages import Pages
@@ -109,7 +108,7 @@ class Reading(Pages, UsageSums, Conditions):
         *tokens, cost, estimated, saved, used_ms, answered_ms = spent
         return Summary(
             conversation=conversation,
-            title=conversation.title or " ".join(begins[0].split())[:TITLE_LENGTH],
+            title=conversation.title or title_of(begins[0]),
             messages=sum(count for _, count, _ in kinds),
             agents=tuple(dict.fromkeys(facts.agent for facts, _, _ in kinds)),
             last_used_ms=conversation.created_ms if used_ms is None else used_ms,

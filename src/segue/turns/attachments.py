@@ -30,6 +30,7 @@ from segue.core.model import Attached, Message, NewAttachment
 from segue.core.prompt_parts import one_line
 from segue.core.request import AttachedFile, Capabilities
 from segue.core.turn import Mode
+from segue.core.verdicts import Said, listed, say
 from segue.store.store import Store
 from segue.system.files import write_whole
 
@@ -90,7 +91,7 @@ class ChosenAttachments(msgspec.Struct, frozen=True):
 
     sent: tuple[Attached, ...] = ()
     remarks: dict[str, tuple[str, ...]] = {}
-    notices: tuple[str, ...] = ()
+    notices: tuple[Said, ...] = ()
 
 
 def choose(
@@ -103,18 +104,19 @@ def choose(
 ) -> ChosenAttachments:
     """``text``: the messages that are sent as text, the new one last. Its own attachments come first when
     there are too many, then the newest."""
-    refused: dict[tuple[str, int], str] = {}
+    refused: dict[tuple[str, int], Said] = {}
     count, size = 0, 0
     for message in reversed(text):
         is_new = message is text[-1]
         for n, each in enumerate(found.get(message.id, ())):
             why = None
             if each.media_type not in can.attachments:
-                why = f"{label} does not take {each.media_type}"
+                kind = each.media_type
+                why = say(f"{label} does not take {kind}", "notice.not_taken", agent=label, kind=kind)
             elif mode == "recap" and not is_new:
-                why = "only a part of the conversation is sent"
+                why = say("only a part of the conversation is sent", "notice.part_sent")
             elif not is_new and (count >= MOST_SENT or size + each.bytes > ALL_LARGEST):
-                why = "there are too many"
+                why = say("there are too many", "notice.too_many")
             if why is not None:
                 refused[message.id, n] = why
             else:
@@ -123,11 +125,11 @@ def choose(
 
 
 def _chosen(
-    text: Sequence[Message], found: Mapping[str, Sequence[Attached]], refused: Mapping[tuple[str, int], str]
+    text: Sequence[Message], found: Mapping[str, Sequence[Attached]], refused: Mapping[tuple[str, int], Said]
 ) -> ChosenAttachments:
     sent: list[Attached] = []
     remarks: dict[str, tuple[str, ...]] = {}
-    notices: list[str] = []
+    notices: list[Said] = []
     for message in text:
         for n, each in enumerate(found.get(message.id, ())):
             name, why = one_line(each.name, NAME_LENGTH), refused.get((message.id, n))
@@ -135,21 +137,22 @@ def _chosen(
                 sent.append(each)
                 remark = f"attached: {name}, file {len(sent)} of those sent with this"
             else:
-                remark = f"attachment {name}, {size_words(each.bytes)}, was not sent again: {why}"
-                notices.append(remark)
+                what = f"attachment {name}, {size_words(each.bytes)}, was not sent again"
+                unsent = say(what, "notice.unsent", name=name, bytes=each.bytes)
+                notices.append(listed((unsent, why), ": "))
+                remark = notices[-1].text
             remarks[message.id] = (*remarks.get(message.id, ()), remark)
     return ChosenAttachments(tuple(sent), remarks, tuple(notices))
 
 
-def lost_in_session(store: Store, messages: Sequence[str], name: str) -> tuple[str, ...]:
+def lost_in_session(store: Store, messages: Sequence[str], name: str) -> tuple[Said, ...]:
     """The notice that a resumed session does not show earlier attachments any more, if it has any."""
     found = [each.name for attached in store.attachments(messages).values() for each in attached]
     if not found:
         return ()
     names = ", ".join(one_line(each, NAME_LENGTH) for each in found)
-    return (
-        f"{name} no longer sees the attachments of earlier messages ({names}); attach them again if needed",
-    )
+    text = f"{name} no longer sees the attachments of earlier messages ({names}); attach them again if needed"
+    return (say(text, "notice.unseen", agent=name, names=names),)
 
 
 def write_copies(store: Store, attachments: Sequence[Attached], run_dir: Path) -> tuple[AttachedFile, ...]:

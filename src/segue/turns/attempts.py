@@ -23,6 +23,7 @@ from segue.core.outcome import Failure, Outcome
 from segue.core.request import Command, RunPlace
 from segue.core.situation import RUNGS
 from segue.core.turn import Mode
+from segue.core.verdicts import Said, say
 from segue.runner.attempt import Task, attempt
 from segue.runner.supervisor import Limits
 from segue.store.leases import OVERTAKEN, Lease, LeaseBusy, hold
@@ -42,11 +43,11 @@ if TYPE_CHECKING:
 SESSION_WAIT_S = 30.0
 GONE = "the session no longer contains the place to continue from"
 REJECTED = {
-    "not_found": "it is gone from disk",
-    "wrong_cwd": "it belongs to another directory",
-    "corrupt": "it is damaged",
-    "expired": "it has expired",
-    "foreign_account": "it belongs to another account",
+    "not_found": say("it is gone from disk", "notice.gone"),
+    "wrong_cwd": say("it belongs to another directory", "notice.elsewhere"),
+    "corrupt": say("it is damaged", "notice.damaged"),
+    "expired": say("it has expired", "notice.expired"),
+    "foreign_account": say("it belongs to another account", "notice.foreign"),
 }
 
 
@@ -182,14 +183,22 @@ def _load_the_rest(prepared: Prepared) -> None:
         session_copies.load_early(prepared)
 
 
-def stepped_words(label: str, failure: Failure, lower: Mode) -> str:
+def stepped_words(label: str, failure: Failure, lower: Mode) -> Said:
     """The notice that the session could not be used, and what was sent instead."""
-    parts: dict[Mode, str] = {"replay": "the conversation as text", "fresh": "the whole message"}
-    how = parts.get(lower, "a part of the conversation")
+    parts: dict[Mode, Said] = {
+        "replay": say("the conversation as text", "notice.replayed"),
+        "fresh": say("the whole message", "notice.sent_whole"),
+    }
+    how = parts.get(lower, say("a part of the conversation", "notice.recapped"))
+    sent = Said(f"; sent {how.text} instead.", how.clauses)
     if failure.kind == "context_exceeded":
-        return f"The session no longer fit {label}'s window; sent {how} instead."
-    why = REJECTED.get(failure.reason or "", failure.message)
-    return f"{label} refused the session ({why}); sent {how} instead."
+        return say(f"The session no longer fit {label}'s window", "notice.unfit", agent=label) + sent
+    why = REJECTED.get(failure.reason or "")
+    if why is None:
+        text = f"{label} refused the session ({failure.message})"
+        return say(text, "notice.refused_why", agent=label, why=failure.message) + sent
+    refused = say(f"{label} refused the session", "notice.refused", agent=label)
+    return refused + Said(f" ({why.text})", why.clauses) + sent
 
 
 def _note_start(live: LiveTurn, decided: Decided, plan: Plan) -> None:

@@ -14,6 +14,7 @@ from segue.core.prompt import Carry, RoutedInstructions, compose, instructions_d
 from segue.core.prompt_messages import MessageText, speaker_name
 from segue.core.request import Request
 from segue.core.turn import Mode
+from segue.core.verdicts import Said
 from segue.store.store import Store
 from segue.turns.prepare import Prepared
 from segue.turns.request import name_of
@@ -36,7 +37,7 @@ class ComposedRequest(msgspec.Struct, frozen=True):
     instructions: Instructions | None
     text_messages: int
     attachments: tuple[Attached, ...] = ()
-    notices: tuple[str, ...] = ()
+    notices: tuple[Said, ...] = ()
 
 
 class _DueInstructions(msgspec.Struct, frozen=True):
@@ -134,7 +135,7 @@ class Composer:
         }
         return words | remarked
 
-    def _unseen(self) -> tuple[str, ...]:
+    def _unseen(self) -> tuple[Said, ...]:
         """The notice that the session does not show its earlier attachments any more."""
         can, pin = self.prepared.runtime.capabilities, self.gathered.pin
         if can.keeps_attachments or not self.native or pin is None:

@@ -24,6 +24,7 @@ from segue.core.question import open_question
 from segue.core.redact import Redactor
 from segue.core.request import RunPlace
 from segue.core.turn import Saved, Turn
+from segue.core.verdicts import say
 from segue.core.view import mark_parts
 from segue.runner.attempt import marked
 from segue.store.records import AttemptRow, Claim, Parking, TurnRow
@@ -42,7 +43,7 @@ KILLED = -9
 PLANNED_NO_MORE = b"{}"
 """What is left of the plan of an attempt once the run was parked."""
 WAITED = "Segue was killed while the agent waited for an answer; segue answer can still answer it"
-LATER = "recorded by a later run, because Segue could not record it at the time"
+LATER = say("recorded by a later run, because Segue could not record it at the time", "notice.recorded_later")
 LOST = "Segue was killed while it ran, and its run directory is lost"
 Conclusion = list[tuple[AttemptRow, Plan]]
 """The attempts of a turn that were started and can be read."""

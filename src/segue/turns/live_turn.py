@@ -9,6 +9,7 @@ import msgspec
 from segue.agents.base import Answer
 from segue.core.events import Permission, Question
 from segue.core.redact import Redactor
+from segue.core.verdicts import Said
 from segue.runner.attempt import Answerer, Cancel, Guarded, Listener, Replies
 from segue.store.leases import Lease
 from segue.store.records import TurnRow
@@ -63,7 +64,7 @@ class LiveTurn:
         self.recorder = Recorder(store, row.id, self.audience, before.events)
         self.outage = StoreOutage(callbacks.notice, callbacks.cancel)
         """Runs writes to the store, and waits while the store is away."""
-        self.notices: list[str] = [*prepared.mentions]
+        self.notices: list[Said] = [*prepared.mentions]
 
     @property
     def patience_s(self) -> float:
@@ -90,7 +91,7 @@ class LiveTurn:
     def duration_ms(self) -> int:
         return (time.monotonic_ns() - self._began_ns) // 1_000_000
 
-    def say(self, notice: str) -> None:
+    def say(self, notice: Said) -> None:
         """Tell the caller now, and in the reply."""
         self.notices.append(notice)
-        self.callbacks.notice(notice)
+        self.callbacks.notice(notice.text)

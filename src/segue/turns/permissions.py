@@ -14,6 +14,7 @@ from segue.config.schema import Defaults
 from segue.core import tools as names
 from segue.core.errors import Misuse
 from segue.core.request import Capabilities, Grant, Posture
+from segue.core.verdicts import Said, say
 from segue.turns.request import NONE, TurnRequest
 
 Number = TypeVar("Number", int, float)
@@ -33,7 +34,7 @@ class Granted(msgspec.Struct, frozen=True, kw_only=True):
     before: Grant
     """What the voice remembered, as far as it applies to the turn."""
     remembered: tuple[str, ...]
-    notices: tuple[str, ...]
+    notices: tuple[Said, ...]
 
 
 def grant_terms(
@@ -90,7 +91,7 @@ class _Judge:
 
     def __init__(self, ask: TurnRequest, can: Capabilities, name: str) -> None:
         self._ask, self._can, self._name = ask, can, name
-        self.notices: list[str] = []
+        self.notices: list[Said] = []
         self.undeniable = False
         """The default list of denied tools cannot be combined with the requested permission."""
 
@@ -110,20 +111,15 @@ class _Judge:
         if not able:
             if said:
                 raise Misuse(f"{self._name} does not support {option}{self._origin(field, option)}")
-            self.notices.append(
-                f"[defaults] {field} has no effect in this turn: {self._name} does not support {option}"
-            )
+            self._ignored(field, option)
             return ()
         table = self._can.tools
         wrong = [tool for tool in said or default if table is not None and not names.knows(table, tool)]
         if said and wrong and table is not None:
             what = f'{self._name} has no tool "{wrong[0]}" ({option}{self._origin(field, option)})'
             raise Misuse(f"{what}; {names.unknown(table, wrong[0])}")
-        does = "allowed" if field == "allow_tools" else "refused"
-        self.notices.extend(
-            f'[defaults] {field}: {self._name} has no tool "{tool}", so it is not {does} in this turn'
-            for tool in wrong
-        )
+        for tool in wrong:
+            self._unknown(field, tool)
         return tuple(tool for tool in said or default if tool not in wrong)
 
     def permission(
@@ -135,9 +131,8 @@ class _Judge:
             return wanted
         if said is not None and clashes and not deny_said:
             self.undeniable = True
-            self.notices.append(
-                f"[defaults] deny_tools has no effect in this turn: {self._name} does not support {clash}"
-            )
+            text = f"[defaults] deny_tools has no effect in this turn: {self._name} does not support {clash}"
+            self.notices.append(say(text, "notice.deny_with_full", agent=self._name))
             return said
         if said is not None:
             what = clash if clashes else f"--permission {said}"
@@ -148,10 +143,14 @@ class _Judge:
                 f"{self._name} does not support --permission {wanted} ([defaults] permission), nor anything"
                 f" that grants less; use --permission {self._can.postures[0]} to run it anyway"
             )
-        self.notices.append(
+        text = (
             f"[defaults] permission = {wanted} cannot be applied: {self._name} does not support"
             f" {clash if clashes else f'--permission {wanted}'}; the turn runs with {able[-1]},"
             " which grants less"
+        )
+        values = {"agent": self._name, "wanted": wanted, "granted": able[-1]}
+        self.notices.append(
+            say(text, "notice.full_with_deny" if clashes else "notice.granted_less", **values)
         )
         return able[-1]
 
@@ -162,10 +161,20 @@ class _Judge:
             return wanted
         if said is not None:
             raise Misuse(f"{self._name} does not support {option}{self._origin(f'{field}_usd', option)}")
-        self.notices.append(
-            f"[defaults] {field} has no effect in this turn: {self._name} does not support {option}"
-        )
+        self._ignored(field, option)
         return None
+
+    def _unknown(self, field: str, tool: str) -> None:
+        allows, agent = field == "allow_tools", self._name
+        does = "allowed" if allows else "refused"
+        text = f'[defaults] {field}: {agent} has no tool "{tool}", so it is not {does} in this turn'
+        self.notices.append(
+            say(text, "notice.not_allowed" if allows else "notice.not_refused", agent=agent, tool=tool)
+        )
+
+    def _ignored(self, field: str, option: str) -> None:
+        text = f"[defaults] {field} has no effect in this turn: {self._name} does not support {option}"
+        self.notices.append(say(text, "notice.no_effect", setting=field, agent=self._name, option=option))
 
     def _origin(self, field: str, option: str) -> str:
         """An addition for a value that is remembered, not given now."""

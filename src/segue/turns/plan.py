@@ -13,6 +13,7 @@ from segue.core.request import Command, Request, RunPlace, Start
 from segue.core.situation import tokens_of
 from segue.core.turn import Mode, RungShown, Sent
 from segue.core.usage import Totals
+from segue.core.verdicts import NOTHING, Said, listed, reason_of, say
 from segue.store.store import Store
 from segue.system import clock
 from segue.turns import forecast
@@ -22,9 +23,9 @@ from segue.turns.request import NONE, too_long
 from segue.turns.run_dir import Plan
 from segue.turns.situation import Gathered
 
-INSTEAD = {
-    "replay": "sent the conversation as text instead",
-    "recap": "sent a bounded part of the conversation instead",
+INSTEAD: dict[Mode, Said] = {
+    "replay": say("sent the conversation as text instead", "notice.replayed"),
+    "recap": say("sent a bounded part of the conversation instead", "notice.recapped"),
 }
 ZERO = Totals(cost_usd=0.0)
 """A session that was copied or begun starts to count at zero."""
@@ -163,48 +164,53 @@ class Planner:
             raise NoPlace
         return start, pin.totals if start.mode == "branch" else ZERO
 
-    def _notices(self, mode: Mode) -> tuple[str, ...]:
+    def _notices(self, mode: Mode) -> tuple[Said, ...]:
         """What the user should know besides the mode: what could not be used, and why."""
-        failed = {c.check: c.detail for c in self.decision.checks if c.verdict == "fail" and c.detail}
+        failed = {c.check: reason_of(c) for c in self.decision.checks if c.verdict == "fail" and c.detail}
         if mode in NATIVE:
             grown = "end" in failed and self.gathered.pin is not None and self.gathered.pin.ended is None
             told = [failed["pressure"]] if "pressure" in failed else []
-            told += [f"{failed['end']}; continued from where Segue left it"] if grown else []
+            left = say("continued from where Segue left it", "notice.left_off")
+            told += [listed((failed["end"], left), "; ")] if grown else []
             return tuple(told)
         if mode == "fresh" and self.situation.earlier and self.situation.blank is None:
             if self.situation.full:
                 return self._begun_anew()
-            why = next(rung.why for rung in self.decision.rungs if rung.mode == "recap")
-            return (f"nothing of the conversation was carried over: {why}",)
+            why = next(Said(rung.why, rung.clauses) for rung in self.decision.rungs if rung.mode == "recap")
+            nothing = say("nothing of the conversation was carried over", "notice.nothing_carried")
+            return (listed((nothing, why), ": "),)
         if mode == "fresh":
             return (self._left_behind(failed["account"]),) if "account" in failed else ()
-        how = INSTEAD.get(mode, "")
+        how = INSTEAD.get(mode, NOTHING)
         lost = (c for c in self.decision.checks if c.check in (*LOST, "pressure") and "resume" in c.bars)
-        notices = [f"{check.detail}; {how}" for check in lost]
+        notices = [listed((reason_of(check), how), "; ") for check in lost]
         if "size" in failed and self.gathered.pin is not None:
-            name = self.gathered.pin.native_id[:8]
-            notices.append(f"to make a smaller copy of it: segue sessions repair {name} --trim")
+            command = f"segue sessions repair {self.gathered.pin.native_id[:8]} --trim"
+            notices.append(say(f"to make a smaller copy of it: {command}", "notice.trim", command=command))
         return tuple(notices)
 
-    def _begun_anew(self) -> tuple[str, ...]:
+    def _begun_anew(self) -> tuple[Said, ...]:
         """Why the session of a flow's role is not continued."""
-        barred = (c.detail for c in self.decision.checks if c.verdict == "fail" and "resume" in c.bars)
-        why = next(filter(None, barred), "")
-        return (f"{why}; sent the whole prompt instead",) if why else ()
+        barred = (c for c in self.decision.checks if c.verdict == "fail" and "resume" in c.bars)
+        why = next((reason_of(check) for check in barred if check.detail), None)
+        briefed = say("sent the whole prompt instead", "notice.briefed")
+        return (listed((why, briefed), "; "),) if why is not None else ()
 
-    def _left_behind(self, why: str) -> str:
+    def _left_behind(self, why: Said) -> Said:
         """What is not carried over, and how it could be."""
         prepared, closed = self.prepared, self.prepared.config.closed_to(self.prepared.account_name)
         others = [turn.account or "" for turn in self.gathered.recent if turn.agent == prepared.voice.agent]
         if not self.situation.hidden or all(map(closed, others)):
             return why
         account = prepared.account or NONE
-        return f"{why}; to do that: segue account switch {prepared.ask.conversation} {account} --carry"
+        command = f"segue account switch {prepared.ask.conversation} {account} --carry"
+        return listed((why, say(f"to do that: {command}", "notice.carry", command=command)), "; ")
 
-    def _unasked(self, mode: Mode, request: Request) -> tuple[str, ...]:
+    def _unasked(self, mode: Mode, request: Request) -> tuple[Said, ...]:
         """The notice that ``--questions`` has no effect: a session keeps the setting that it began with."""
         wanted, has = self.prepared.ask.questions, "on" if request.questions else "off"
         if mode not in NATIVE or wanted in (None, "auto", has):
             return ()
         kept = f"questions stay {has} in this session, as when it started"
-        return (f"{kept}; only a new session (--fresh-session) can change this",)
+        text = f"{kept}; only a new session (--fresh-session) can change this"
+        return (say(text, "notice.questions_on" if request.questions else "notice.questions_off"),)

@@ -19,6 +19,7 @@ from segue.core.errors import Misuse
 from segue.core.model import Host, NewAttachment, Voice
 from segue.core.request import Request, Runtime, Terms
 from segue.core.turn import Check, Transport, Turn
+from segue.core.verdicts import Said, say
 from segue.core.view import UNKNOWN, account_mark
 from segue.store.records import Conversation
 from segue.store.store import Store
@@ -75,7 +76,7 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """Which process runs it."""
     limited: tuple[str, ...] = ()
     """The accounts that met a limit with this message before."""
-    notices: tuple[str, ...] = ()
+    notices: tuple[Said, ...] = ()
     """What the user is told when it begins."""
     budget: Check | None = None
     """The check of its budgets, if there are any and it has passed."""
@@ -119,11 +120,12 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
         return self.config.model_from if self.model is None else None
 
     @property
-    def mentions(self) -> tuple[str, ...]:
+    def mentions(self) -> tuple[Said, ...]:
         """What the user should know about the turn's configuration."""
-        chosen = self.model_from
-        model = (f"model {self.request.model} (from {chosen})",) if chosen is not None else ()
-        return (*self.config.mentions, *model)
+        told, chosen, model = self.config.remarks, self.model_from, self.request.model
+        if chosen is None:
+            return told
+        return (*told, say(f"model {model} (from {chosen})", "notice.model", model=str(model), file=chosen))
 
     @property
     def mark(self) -> str:

@@ -3,7 +3,7 @@
 Events wait in a bounded buffer until a thread has written them, in batches, with retries while the store is
 away; tool calls are written at once. Events that do not fit into the buffer are counted, and a notice takes
 their place: the stream file has them. Fragments of texts that also arrive whole are left out, and so is the
-answer, which is stored with the messages.
+answer, which is stored with the messages. Of a text that was broken off, what arrived is stored at the end.
 """
 
 from __future__ import annotations
@@ -22,7 +22,9 @@ from segue.store.store import Store
 from segue.system import clock
 
 FIELD_BYTES = 4_000
-"""The most of one text or input: several times what is ever shown of it to another voice."""
+"""The most of one input or result: several times what is ever shown of it to another voice."""
+TEXT_BYTES = 64_000
+"""The most of one text or thought: people read them whole."""
 BATCH = 50
 """With this many events, write without waiting for more."""
 MOST = 1_000
@@ -49,17 +51,27 @@ class Recorder:
         self._size = 0
         self._seq = after
         self._left_out = 0
+        self._begun = ""
+        """What has arrived of the text that is not whole yet; only the beginning of a very long one."""
         self._urgent = self._over = False
         self._thread: threading.Thread | None = None
 
     def __call__(self, event: ev.Event) -> None:
         if not isinstance(event, ev.TextDelta | ev.Heard):
             self._take(event)
+        if isinstance(event, ev.TextDelta):
+            if len(self._begun) < TEXT_BYTES:
+                self._begun += event.text
+        elif isinstance(event, ev.Text | ev.Session | ev.Retry) or (isinstance(event, ev.End) and event.ok):
+            self._begun = ""
         if self._listener is not None:
             self._listener(event)
 
     def finish(self, within_s: float) -> bool:
         """Wait until everything is written, for at most ``within_s``. Returns whether it is."""
+        if self._begun.strip():
+            self._take(ev.Text(self._begun))
+        self._begun = ""
         with self._changed:
             self._urgent = True
             self._changed.notify_all()
@@ -138,9 +150,9 @@ def recorded(event: ev.Event) -> str:
     """The event as JSON. Long fields are shortened; a long input is replaced by the beginning of its JSON."""
     if isinstance(event, ev.End):  # its text is stored with the messages, its record is for the adapter
         event = msgspec.structs.replace(event, text=None, raw=None)
-    long = {
-        name: _short(value) for name, value in msgspec.structs.asdict(event).items() if _may_be_long(value)
-    }
+    most = TEXT_BYTES if isinstance(event, ev.Text | ev.Thinking) else FIELD_BYTES
+    fields = msgspec.structs.asdict(event).items()
+    long = {name: _short(value, most) for name, value in fields if _may_be_long(value)}
     return msgspec.json.encode(msgspec.structs.replace(event, **long) if long else event).decode()
 
 
@@ -150,5 +162,5 @@ def _may_be_long(value: Any) -> bool:
     return isinstance(value, dict | list | tuple) and len(msgspec.json.encode(value)) > FIELD_BYTES
 
 
-def _short(value: Any) -> Any:
-    return elide(value if isinstance(value, str) else msgspec.json.encode(value).decode(), FIELD_BYTES)
+def _short(value: Any, most: int) -> Any:
+    return elide(value if isinstance(value, str) else msgspec.json.encode(value).decode(), most)

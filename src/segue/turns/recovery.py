@@ -108,7 +108,7 @@ class _Recovery:
             raise LeaseBusy(OVERTAKEN)
         for _, plan in made:
             if (trouble := await run_sync(run_dir.archive, plan.run_dir, redactor)) is not None:
-                self.notice(trouble)
+                self.notice(trouble.text)
 
     @asynccontextmanager
     async def _one_writer(self, plan: Plan) -> AsyncIterator[None]:

@@ -11,6 +11,7 @@ import msgspec
 
 from segue.core.errors import Broken
 from segue.core.turn import FailureShown, Saved, Turn
+from segue.core.verdicts import Said, say, with_notices
 from segue.store.leases import OVERTAKEN
 from segue.store.records import Parking
 from segue.store.store import FORGET_AT_ONCE
@@ -53,13 +54,14 @@ async def settle(live: LiveTurn, attempts: Sequence[FinishedAttempt]) -> Turn:
         why = FailureShown("cancelled", None, f"this turn is over: {OVERTAKEN}", False)
         turn = msgspec.structs.replace(turn, state="cancelled", status="cancelled", failure=why, text="")
     await run_sync(_clear_up, live, attempts)
-    return msgspec.structs.replace(turn, notices=tuple(live.notices))
+    return with_notices(turn, live.notices)
 
 
 def unsettled(live: LiveTurn, attempts: Sequence[FinishedAttempt], away: StoreStillAway) -> Turn:
     """The report of a turn that could not be stored: its result is on disk, and the next run settles it."""
     key = attempts[-1].plan.key
-    live.say(f"this turn is not recorded yet ({away}); the next run of {key} records it")
+    text = f"this turn is not recorded yet ({away}); the next run of {key} records it"
+    live.say(say(text, "notice.unsettled", why=str(away), conversation=key))
     turn = report(
         _made(attempts),
         saved=Saved(),
@@ -73,7 +75,7 @@ def unsettled(live: LiveTurn, attempts: Sequence[FinishedAttempt], away: StoreSt
     return msgspec.structs.replace(turn, state="failed", status="failed", failure=why, next=read)
 
 
-def _paid(last: FinishedAttempt) -> tuple[str, ...]:
+def _paid(last: FinishedAttempt) -> tuple[Said, ...]:
     """The notices about what the turn cost, and what paid."""
     return *paid_again(last.plan, last.outcome), *repaid(last.plan, last.outcome)
 
@@ -94,7 +96,7 @@ def _made(attempts: Sequence[FinishedAttempt]) -> Made:
     return [(each.plan, each.outcome) for each in attempts]
 
 
-def _keep_copy(live: LiveTurn, last: FinishedAttempt) -> str | None:
+def _keep_copy(live: LiveTurn, last: FinishedAttempt) -> Said | None:
     """Keep a copy of the session, if this turn has pinned one. Returns None, or what went wrong."""
     native_id = last.result.native_id
     if native_id is None or live.lease.lost:
@@ -131,7 +133,9 @@ def _write_events(live: LiveTurn) -> None:
 
 def _clear_up(live: LiveTurn, attempts: Sequence[FinishedAttempt]) -> None:
     if not live.recorder.finish(EVENTS_S):
-        live.say(f"{live.recorder.give_up():,} events of this turn are not recorded: the store was away")
+        count = live.recorder.give_up()
+        text = f"{count:,} events of this turn are not recorded: the store was away"
+        live.say(say(text, "notice.unrecorded", count=count))
     for each in attempts:
         if (trouble := run_dir.archive(each.plan.run_dir, live.redactor)) is not None:
             live.say(trouble)

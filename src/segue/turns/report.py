@@ -28,6 +28,7 @@ from segue.core.turn import (
     status_of,
 )
 from segue.core.usage import Limit, Pays, Price, Usage
+from segue.core.verdicts import Said, say, with_notices
 from segue.store.records import TurnRow
 from segue.system import clock
 from segue.turns.prepare import Prepared
@@ -119,7 +120,7 @@ def build_turn(
     *,
     duration_ms: int,
     saved: Saved | None = None,
-    notices: Sequence[str] = (),
+    notices: Sequence[Said] = (),
     way_on: str | None = None,
 ) -> Turn:
     """The turn as ``segue run --json`` prints it: the outcome, and the sum of all attempts' costs.
@@ -127,7 +128,7 @@ def build_turn(
     ``way_on``: the command that continues after a failure.
     """
     outcomes = [each for _, each in made]
-    return msgspec.structs.replace(
+    turn = msgspec.structs.replace(
         _bare_turn(facts, outcome, duration_ms),
         next=way_on,
         usage=sum((each.usage for each in outcomes), Usage()),
@@ -137,8 +138,8 @@ def build_turn(
         tools_run=_tools_run(outcomes or [outcome]),
         tools_denied=_denied(outcomes or [outcome]),
         attempts=tuple(_shown(*each) for each in made),
-        notices=tuple(notices),
     )
+    return with_notices(turn, notices)
 
 
 def _bare_turn(facts: TurnFacts, outcome: Outcome, duration_ms: int) -> Turn:
@@ -179,7 +180,7 @@ def _bare_turn(facts: TurnFacts, outcome: Outcome, duration_ms: int) -> Turn:
 
 
 def report(
-    made: Made, *, saved: Saved, notices: Sequence[str], duration_ms: int, retry_of: str | None
+    made: Made, *, saved: Saved, notices: Sequence[Said], duration_ms: int, retry_of: str | None
 ) -> Turn:
     """The report of a turn that had attempts."""
     plan, outcome = made[-1]
@@ -208,7 +209,7 @@ def payer(plan: Plan, outcome: Outcome) -> Pays:
     return plan.pays if plan.pays == "cloud" or outcome.pays is None else outcome.pays
 
 
-def repaid(plan: Plan, outcome: Outcome) -> tuple[str, ...]:
+def repaid(plan: Plan, outcome: Outcome) -> tuple[Said, ...]:
     """The notice that something else paid than before, if so."""
     change = paid_otherwise(plan.paid, payer(plan, outcome))
     return (change,) if change is not None else ()
@@ -286,10 +287,15 @@ def left_alone(outcome: Outcome) -> Outcome:
     return msgspec.structs.replace(outcome, failure=msgspec.structs.replace(failure, message=message))
 
 
-def refused(attempts: Sequence[Outcome]) -> tuple[str, ...]:
+def refused(attempts: Sequence[Outcome]) -> tuple[Said, ...]:
     """The notice that tools were refused, if any were."""
     denied = _denied(attempts)
-    return (f"{denied} (see --permission and --allow-tool)",) if denied is not None and denied.count else ()
+    if denied is None or not denied.count:
+        return ()
+    text = f"{denied} (see --permission and --allow-tool)"
+    if not denied.names:
+        return (say(text, "notice.denied_unnamed", count=denied.count),)
+    return (say(text, "notice.denied", count=denied.count, names=", ".join(denied.names)),)
 
 
 def failed_if_denied(turn: Turn, cwd: str | None) -> Turn:

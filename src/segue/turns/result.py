@@ -11,11 +11,12 @@ from collections.abc import Sequence
 import msgspec
 
 from segue.agents.base import StoredSession
+from segue.core.checks import tools_changed
 from segue.core.cut import UNKNOWN_PLACE, embody
 from segue.core.model import Ended, Held, Instructions, Message, Pin
 from segue.core.outcome import CUT_SHORT, Failure, Outcome
-from segue.core.tools import changed
 from segue.core.usage import Totals
+from segue.core.verdicts import Said, listed, say
 from segue.turns.run_dir import Plan
 
 COUNTED = frozenset({"session_rejected", "crashed", "protocol"})
@@ -24,6 +25,9 @@ COUNTED = frozenset({"session_rejected", "crashed", "protocol"})
 
 UNCACHED = "the prompt cache could not be used"
 """What the notice of ``paid_again`` says."""
+
+
+ASTRAY = "the agent did not continue from the place it was told to: the session is not kept"
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -40,7 +44,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
     """The pin points to another native session than before."""
     switch_off: str | None = None
     """A capability that this runtime turned out not to have."""
-    notices: tuple[str, ...] = ()
+    notices: tuple[Said, ...] = ()
 
 
 def result_of(
@@ -71,7 +75,7 @@ def result_of(
         return Result(
             answer=answer,
             switch_off="branch",
-            notices=("the agent did not continue from the place it was told to: the session is not kept",),
+            notices=(say(ASTRAY, "notice.astray"),),
         )
     anchor = end if found is not None else UNKNOWN_PLACE + plan.turn
     marks = (answer.id, answer.revision) if answer is not None else None
@@ -85,7 +89,7 @@ def result_of(
     return Result(answer=answer, native_id=native_id, pin=pin, held=held[same:], held_from=first)
 
 
-def paid_again(plan: Plan, outcome: Outcome) -> tuple[str, ...]:
+def paid_again(plan: Plan, outcome: Outcome) -> tuple[Said, ...]:
     """The notice that the cache did not serve a session whose tools had changed, if the usage shows it."""
     before = plan.pin.offers if plan.pin is not None and plan.mode in ("resume", "branch") else None
     if plan.pin is None or before is None or plan.offers is None or before == plan.offers:
@@ -94,8 +98,8 @@ def paid_again(plan: Plan, outcome: Outcome) -> tuple[str, ...]:
     paid = (usage.input or 0) + (usage.cache_write or 0)
     if not paid or paid < (held / 2 if held else usage.cache_read or 0):
         return ()
-    again = f"{UNCACHED}, so {paid:,} tokens were paid"
-    return (f"{changed(before, plan.offers)}: {again}",)
+    again = say(f"{UNCACHED}, so {paid:,} tokens were paid", "notice.uncached", tokens=paid)
+    return (listed((tools_changed(before, plan.offers), again), ": "),)
 
 
 def moves(plan: Plan, native_id: str | None) -> bool:
@@ -214,8 +218,9 @@ def _ended(outcome: Outcome) -> Ended | None:
     return None if failure is None else Ended(failure.kind, outcome.tools_run, failure.message[:500])
 
 
-def _unpinned(plan: Plan, native_id: str | None, answer: Message | None) -> tuple[str, ...]:
+def _unpinned(plan: Plan, native_id: str | None, answer: Message | None) -> tuple[Said, ...]:
     if answer is None or not plan.request.save:
         return ()
     why = "its id is not known" if native_id is None else "it is not on disk"
-    return (f"the session could not be kept ({why}): the next turn sends the conversation as text",)
+    text = f"the session could not be kept ({why}): the next turn sends the conversation as text"
+    return (say(text, "notice.unpinned_id" if native_id is None else "notice.unpinned_file"),)

@@ -20,6 +20,7 @@ from segue.core.redact import Redactor
 from segue.core.request import Grant, Request, Runtime, Terms
 from segue.core.turn import Check, LineageKind, Mode, RungShown, Sent, Transport
 from segue.core.usage import Limit, Pays, Totals
+from segue.core.verdicts import Said, say
 from segue.store.leases import native_lease
 from segue.system import clock
 from segue.system.files import whole_file, write_whole
@@ -94,7 +95,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     offers: tuple[str, ...] | None = None
     """What in the request determines the tools that the model is shown."""
     sent: Sent = Sent()
-    notices: tuple[str, ...] = ()
+    notices: tuple[Said, ...] = msgspec.field(default=(), name="said")
+    """In plans of older versions, ``notices`` are texts. They are told before a plan is read again."""
     replay_tokens: int = 0
     """The estimated tokens of the whole view as text."""
     overhead: int = 0
@@ -155,7 +157,7 @@ def session_lease_name(plan: Plan) -> str | None:
     return native_lease(plan.voice.agent, Host(plan.host, plan.host_id), start.session)
 
 
-def archive(run_dir: Path, redactor: Redactor) -> str | None:
+def archive(run_dir: Path, redactor: Redactor) -> Said | None:
     """After the end: remove secrets from the CLI's output, compress what is large, delete the rest.
 
     A stream in which a secret was found is not kept, because it may also contain it in fragments. Nor is one
@@ -174,7 +176,10 @@ def archive(run_dir: Path, redactor: Redactor) -> str | None:
             _settle(path, redactor)
         except OSError as error:
             trouble = error
-    return f"{run_dir} could not be cleaned up: {trouble.strerror or trouble}" if trouble else None
+    if trouble is None:
+        return None
+    why = trouble.strerror or str(trouble)
+    return say(f"{run_dir} could not be cleaned up: {why}", "notice.unclean", there=str(run_dir), why=why)
 
 
 def _settle(path: Path, redactor: Redactor) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from segue.config.home import Home
 from segue.core.errors import InUse, Misuse, SegueError
 from segue.core.model import Host, Pin
+from segue.core.verdicts import Said, say
 from segue.store.copies import KeptRow
 from segue.store.leases import LeaseBusy, alone, native_lease
 from segue.store.store import Store
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 UNKEPT = "no copy of the session could be kept"
 
 
-def restore_session(prepared: Prepared, store: Store, pin: Pin, copy: KeptRow) -> str:
+def restore_session(prepared: Prepared, store: Store, pin: Pin, copy: KeptRow) -> Said:
     """Restore the session to where it was; or, if it was on another host, to the account's home on this one.
 
     Returns a notice for the user. Raises ``SegueError`` with the reason if it cannot be done.
@@ -39,11 +40,13 @@ def restore_session(prepared: Prepared, store: Store, pin: Pin, copy: KeptRow) -
     if stored is None or session_format is None:
         raise SegueError(f"{label} does not find it there")
     if here:
-        return f"{label}'s session was gone from disk; restored from Segue's copy"
+        text = f"{label}'s session was gone from disk; restored from Segue's copy"
+        return say(text, "notice.restored", agent=label)
     if pin.end is not None and session_format.end(stored) != pin.end:
         raise SegueError("it is older than the session")
     store.move_session(prepared.conversation.id, pin, prepared.host, str(home))
-    return f"{label}'s session was on {pin.host}; restored here from Segue's copy"
+    text = f"{label}'s session was on {pin.host}; restored here from Segue's copy"
+    return say(text, "notice.restored_here", agent=label, host=pin.host)
 
 
 def copies_lease(prepared: Prepared, pin: Pin) -> str:
@@ -78,7 +81,7 @@ def load_early(prepared: Prepared) -> None:
             from segue.sessions.copies import keep as keeping  # noqa: F401 - likewise
 
 
-def keep_copy(prepared: Prepared, store: Store, plan: Plan, native_id: str) -> str | None:
+def keep_copy(prepared: Prepared, store: Store, plan: Plan, native_id: str) -> Said | None:
     """Update the copy of the session that this turn has pinned. Returns None, or what went wrong."""
     if not prepared.config.keep.enabled or prepared.agent.archive() is None:
         return None
@@ -96,9 +99,13 @@ def keep_copy(prepared: Prepared, store: Store, plan: Plan, native_id: str) -> s
     try:
         keeping.keep_copy(store, prepared.segue_home.kept, prepared.config.keep, prepared.agent, session)
     except OSError as error:
-        return f"{UNKEPT}: {error.strerror or error}"
+        return _unkept(error.strerror or str(error))
     except SegueError as error:
-        return f"{UNKEPT}: {error}"
+        return _unkept(str(error))
     except Exception as error:  # a bug of ours must not cost the user an answer
-        return f"{UNKEPT}: {type(error).__name__}: {error}"[:300]
+        return _unkept(f"{type(error).__name__}: {error}"[: 300 - len(f"{UNKEPT}: ")])
     return None
+
+
+def _unkept(why: str) -> Said:
+    return say(f"{UNKEPT}: {why}", "notice.unkept", why=why)

@@ -107,7 +107,7 @@ def why(prepared: Prepared, store: Store, new_bytes: int, retry: str | None = No
         pays=_pays(gathered.situation),
         recovery=begins.recovery,
         first=begins.first,
-        notices=prepared.granted.notices,
+        notices=tuple(each.text for each in prepared.granted.notices),
     )
 
 

@@ -47,6 +47,11 @@ def test_what_was_used_last_is_remembered(store: Store, talk: Talk) -> None:
     assert store.conversation("talk") == msgspec.structs.replace(found, updated_ms=talk.now_ms)
 
 
+def test_a_title_is_the_first_paragraph(store: Store, talk: Talk) -> None:
+    talk.say("\nfix the\nbug\n\nfrom datetime import UTC\n")
+    assert store.conversations()[0].title == "fix the bug"
+
+
 def test_the_list_adds_up_what_the_turns_cost(store: Store, talk: Talk) -> None:
     talk.say("  what\n is " + "long " * 100)
     talk.say("review it", voice=CODEX)

@@ -13,6 +13,7 @@ from segue.agents.base import Record, StoredSession, entries_of
 from segue.agents.claude.archive import ARCHIVE
 from segue.agents.claude.format import FORMAT
 from segue.core.transcript import Brief, Entry, is_message
+from segue.core.turn import Clause
 
 RECORDED = Path(__file__).parents[2] / "fixtures" / "sessions"
 NEW, OLD = RECORDED / "claude-2.1.325", RECORDED / "claude-2.1.50"
@@ -375,7 +376,11 @@ def test_what_is_not_there_is_not_found(tmp_path: Path, session: str) -> None:
 
 def test_what_cannot_be_read_is_told_and_not_raised(tmp_path: Path) -> None:
     folder = StoredSession(id=ID, home=tmp_path, file=str(tmp_path), size=0, changed_ns=5_000_000)
-    assert ARCHIVE.brief(folder) == Brief(last_used_ms=5, trouble="it cannot be read: Is a directory")
+    assert ARCHIVE.brief(folder) == Brief(
+        last_used_ms=5,
+        trouble="it cannot be read: Is a directory",
+        trouble_clauses=(Clause(code="session.unreadable", values={"why": "Is a directory"}),),
+    )
     assert [each.kind for each in told(folder)] == ["damaged"]
     assert [each.entries[0].kind for each in ARCHIVE.back(folder)] == ["damaged"]
 

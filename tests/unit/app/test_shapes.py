@@ -16,13 +16,13 @@ from segue.turns.why import Why
 KEYS = {
     shapes.LogMessage: "id n from agent role account text attachments revision edited created blank kind run"
     " mode state status recovery model usage cost_usd cost_estimated saved_usd sent failure"
-    " duration_ms tools_run notices context predicted_usd versions",
+    " duration_ms tools_run notices notice_clauses context predicted_usd versions",
     shapes.ConversationShown: "key title agents agent account model role cwd messages state status recovery"
     " created last_used tokens cost_usd cost_estimated saved_usd forked_from starred unread allowed_tools"
     " asks until failure context queued",
     shapes.AllowedToolShown: "agent role tool",
     shapes.AgentShown: "agent label path version distribution capabilities accounts problem models",
-    shapes.SetupFinding: "check level what fix",
+    shapes.SetupFinding: "check level what fix what_clauses fix_clauses",
     shapes.ErrorShown: "schema error",
     shapes.ErrorDetail: "code message",
     conversation_shapes.AttachmentData: "id name media_type data",
@@ -44,7 +44,7 @@ KEYS = {
     " resumed parts",
     usage.UsageStatistics: "schema by since sums total split",
     usage.UnpaidTurn: "run conversation message agent agent_version model mode created cost_usd saved_usd"
-    " usage reason",
+    " usage reason clauses",
     account_shapes.AccountShown: "name agent home env pass_env default directories limits pays budget",
     account_shapes.AccountDetails: "name agent home env pass_env default directories limits pays budget"
     " fingerprint problem carry_out carry_in never on_limit login_command",
@@ -52,17 +52,17 @@ KEYS = {
     account_shapes.LoginCommand: "account agent command",
     settings.AgentSetting: "agent program declared",
     settings.SettingsShown: "schema home config_file project store host continuity recap retention limits"
-    " budgets carry keep daemon queue defaults accounts agents prices models notices",
+    " budgets carry keep daemon queue defaults accounts agents prices models notices notice_clauses",
     session_shapes.SessionInfo: "id agent account cwd title title_by first_prompt last_prompt messages"
     " messages_estimated size tokens cost_usd context branch created last_used expires known conversation"
-    " pinned ours tags agent_name model version parent path trouble command load counts",
+    " pinned ours tags agent_name model version parent path trouble command trouble_clauses load counts",
     session_shapes.CheckReport: "schema session agent sound load findings",
     session_shapes.RepairReport: "schema agent session path done size size_before rehearsed why_not findings"
-    " conversation stays",
+    " conversation stays done_clauses why_not_clauses stays_clauses",
     session_shapes.RestoreReport: "schema restored",
     session_shapes.RestoredSession: "id agent account conversation path files size",
     session_shapes.PruneReport: "schema deleted freed failed sessions homes",
-    session_shapes.PrunedSession: "id agent size last_used ours conversation path why",
+    session_shapes.PrunedSession: "id agent size last_used ours conversation path why why_clauses",
 }
 """What scripts rely on. Keys may be added at the end, not renamed or moved."""
 

@@ -58,7 +58,7 @@ def test_a_project_sets_model_instructions_and_limits_only(env: dict[str, str], 
     assert (config.defaults.timeout, config.continuity.max_session_mb) == (60, 5)
     assert (config.defaults.permission, config.continuity.graft) == ("default", "off")
     assert (config.commands, config.accounts, config.store.url) == ({}, {}, None)
-    assert [notice.split(" is ignored")[0] for notice in config.notices] == [
+    assert [notice.split(" is ignored")[0] for notice in config.mentions] == [
         "segue.toml:5: [defaults] permission",
         "segue.toml:7: [agents]",
         "segue.toml:10: [accounts]",
@@ -83,7 +83,7 @@ def test_a_project_tightens_limits_but_does_not_loosen_them(
     (repo / "segue.toml").write_text("[defaults]\ntimeout = 60\nbudget = 1\nmodel = 'small'\n")
     config = load(env, repo)
     assert (config.defaults.timeout, config.defaults.budget, config.defaults.model) == (30, 1, "small")
-    assert config.notices == ("segue.toml:2: timeout = 60 is ignored, your limit is 30",)
+    assert config.mentions == ("segue.toml:2: timeout = 60 is ignored, your limit is 30",)
     trust(home, repo)
     assert load(env, repo).defaults.timeout == 60
 
@@ -109,7 +109,7 @@ def test_a_project_cannot_raise_what_costs_money(env: dict[str, str], home: Home
     assert (config.recap.max_bytes, config.continuity.context_threshold) == (24_000, 0.8)
     assert (config.continuity.max_session_mb, config.continuity.retire_after) == (60, 2)
     assert (config.continuity.ttl_minutes, config.defaults.timeout) == (30, 9)
-    assert [notice.partition(": ")[2] for notice in config.notices] == [
+    assert [notice.partition(": ")[2] for notice in config.mentions] == [
         "context_threshold = 0.99 is ignored, your limit is 0.8",
         "max_session_mb = 5000 is ignored, your limit is 60",
         "retire_after = 9 is ignored, your limit is 2",

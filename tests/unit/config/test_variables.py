@@ -119,8 +119,8 @@ def test_a_wrong_url_of_the_store_is_not_shown(env: dict[str, str]) -> None:
 )
 def test_a_variable_that_was_meant_for_us_is_mentioned(env: dict[str, str], name: str, meant: str) -> None:
     config = load(env | {name: "x"}, Path("/"))
-    assert config.misspelt == (f"{name} has no effect; did you mean {meant}?",)
-    assert config.mentions == config.misspelt
+    assert config.mentions == (f"{name} has no effect; did you mean {meant}?",)
+    assert config.remarks == config.misspelt
 
 
 @pytest.mark.parametrize(

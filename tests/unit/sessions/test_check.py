@@ -8,8 +8,9 @@ import msgspec
 import pytest
 
 from segue.core.transcript import Brief, Entry
-from segue.sessions.check import DAY_MS, Facts, Finding, Seen, check
+from segue.sessions.check import DAY_MS, Finding, Seen, check
 from segue.sessions.counts import Load
+from segue.sessions.session_facts import Facts
 
 NOW = 1_000 * DAY_MS
 SOUND = Facts(
@@ -41,6 +42,10 @@ def found(entries: list[Entry], **facts: Any) -> dict[str, Finding]:
     """What is not in order, by the name of the check."""
     verdicts = check(msgspec.structs.replace(SOUND, **facts), Seen().look(entries))
     assert [each.check for each in verdicts] == NAMES
+    for each in verdicts:
+        quoted = each.means == SOUND.brief.trouble or each.means == "it is empty"
+        assert bool(each.means_clauses) == bool(each.means and not quoted)
+        assert bool(each.do_clauses) == bool(each.do)
     return {each.check: each for each in verdicts if each.level != "ok"}
 
 

@@ -34,24 +34,25 @@ def test_all_are_sent_in_the_order_of_the_messages() -> None:
 
 
 @pytest.mark.parametrize(
-    ("mode", "can", "why"),
+    ("mode", "can", "why", "code"),
     [
-        ("replay", Capabilities(), "Claude does not take image/png"),
-        ("recap", CAN, "only a part of the conversation is sent"),
+        ("replay", Capabilities(), "Claude does not take image/png", "notice.not_taken"),
+        ("recap", CAN, "only a part of the conversation is sent", "notice.part_sent"),
     ],
 )
-def test_what_is_not_sent_is_said(mode: Mode, can: Capabilities, why: str) -> None:
+def test_what_is_not_sent_is_said(mode: Mode, can: Capabilities, why: str, code: str) -> None:
     made = chosen([image("a.png")], [], mode=mode, can=can)
     assert made.sent == ()
     assert made.remarks == {"m0": (f"attachment a.png, 34 KB, was not sent again: {why}",)}
-    assert made.notices == made.remarks["m0"]
+    assert tuple(notice.text for notice in made.notices) == made.remarks["m0"]
+    assert [clause.code for clause in made.notices[0].clauses] == ["notice.unsent", code]
 
 
 def test_of_too_many_the_newest_are_sent() -> None:
     earlier = [[image(f"{n}.png")] for n in range(MOST_SENT + 1)]
     made = chosen(*earlier, [image("new.png")])
     assert [each.name for each in made.sent] == [*(f"{n}.png" for n in range(2, MOST_SENT + 1)), "new.png"]
-    assert [notice.endswith("there are too many") for notice in made.notices] == [True, True]
+    assert [notice.text.endswith("there are too many") for notice in made.notices] == [True, True]
 
 
 def test_a_large_one_leaves_room_for_smaller_ones() -> None:

@@ -11,7 +11,7 @@ from segue.core.errors import StoreAway
 from segue.core.outcome import Failure, Outcome
 from segue.core.redact import Redactor
 from segue.core.tools import DeniedTools
-from segue.core.turn import Sent, Turn, shown_failure
+from segue.core.turn import Clause, Sent, Turn, shown_failure
 from segue.core.usage import Context, Usage
 from segue.turns import retries, run_dir
 from segue.turns.report import failed_if_denied
@@ -69,5 +69,8 @@ def test_the_way_on_from_a_refused_tool_names_the_directory() -> None:
 def test_a_run_directory_that_cannot_be_read_is_a_notice(tmp_path: Path) -> None:
     place = tmp_path / "run"
     place.write_text("not a directory")
-    assert "could not be cleaned up" in (run_dir.archive(place, Redactor(())) or "")
+    told = run_dir.archive(place, Redactor(()))
+    assert told is not None
+    assert told.text == f"{place} could not be cleaned up: Not a directory"
+    assert told.clauses == (Clause("notice.unclean", {"there": str(place), "why": "Not a directory"}),)
     assert run_dir.archive(tmp_path / "nothing", Redactor(())) is None

@@ -36,6 +36,7 @@ from segue.core.request import (
 )
 from segue.core.stream import TurnState
 from segue.core.usage import Pays
+from segue.core.verdicts import say
 
 if TYPE_CHECKING:
     from segue.agents.base import SessionArchive
@@ -105,8 +106,11 @@ FACTS = AgentFacts(
     login_check=("auth", "status"),
     login_args=("auth", "login"),
     notes=(
-        "without --permission, Claude refuses edits and commands that its settings do not allow",
-        "as root, Claude accepts --permission full only if IS_SANDBOX=1 is set",
+        say(
+            "without --permission, Claude refuses edits and commands that its settings do not allow",
+            "claude.permission",
+        ),
+        say("as root, Claude accepts --permission full only if IS_SANDBOX=1 is set", "claude.root"),
     ),
     rank=1,
     variables=VARIABLES,

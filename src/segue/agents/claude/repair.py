@@ -18,7 +18,7 @@ import msgspec
 from segue.agents.base import RepairedCopy, RepairOptions, StoredSession
 from segue.agents.claude.schema import Fields, RawRecord, raw
 from segue.agents.jsonl import forwards
-from segue.agents.repair_words import IMAGE_LEFT_OUT, INTERRUPTED, OUTPUT_LEFT_OUT, Repairs, in_words
+from segue.agents.repair_words import IMAGE_LEFT_OUT, INTERRUPTED, OUTPUT_LEFT_OUT, Repairs, repaired_copy
 from segue.core.errors import Broken, NotFound
 from segue.core.json_values import as_items, as_table, as_text
 from segue.system import clock
@@ -46,7 +46,7 @@ def repair(stored: StoredSession, new_id: str, options: RepairOptions) -> Repair
             _copy(old, new, (start, first), chain, messages, counts)
     except OSError as error:
         raise Broken(f"session {stored.id} cannot be repaired: {error.strerror or error}") from error
-    return RepairedCopy(session=new_id, path=target, done=in_words(counts))
+    return repaired_copy(new_id, target, counts)
 
 
 def _since(options: RepairOptions) -> int:

@@ -39,6 +39,7 @@ from segue.core.request import (
 )
 from segue.core.stream import TurnState
 from segue.core.usage import Pays
+from segue.core.verdicts import say
 
 if TYPE_CHECKING:
     from segue.agents.base import SessionArchive
@@ -99,9 +100,20 @@ FACTS = AgentFacts(
     login_check=("login", "status"),
     login_args=("login",),
     notes=(
-        "a command that Codex's sandbox stops at once is not in its output, so it is not shown here either",
-        "without --permission, Codex runs in a read-only sandbox, whatever its own settings say",
-        "with --permission edit or full in a git repository, Codex marks it as trusted in its config.toml",
+        say(
+            "a command that Codex's sandbox stops at once is not in its output, so it is not shown here"
+            " either",
+            "codex.stopped",
+        ),
+        say(
+            "without --permission, Codex runs in a read-only sandbox, whatever its own settings say",
+            "codex.permission",
+        ),
+        say(
+            "with --permission edit or full in a git repository, Codex marks it as trusted in its"
+            " config.toml",
+            "codex.trusts",
+        ),
     ),
     rank=2,
     variables=VARIABLES,

@@ -35,12 +35,15 @@ from segue.agents.windows import (
     ends_of,
     lines_of,
     read_ends,
+    troubled,
     unreadable_brief,
     windows_of,
 )
 from segue.core.json_values import decode
 from segue.core.transcript import Brief, TitleBy
+from segue.core.verdicts import say
 
+DAMAGED = say("its first line is damaged", "session.first_line")
 NAMES = "session_index.jsonl"
 """One line each time a thread was named; the last one counts."""
 MOST_NAMES = 1 << 24
@@ -66,7 +69,7 @@ def brief(stored: StoredSession) -> Brief:
     context = next(_payloads(newest, TurnContext), TurnContext())
     info = next(_token_infos(newest), TokenInfo())
     in_tail = sum(1 for start, line in lines if line is not None and start >= len(ends.head))
-    return replace(
+    known = replace(
         dialogue,
         cwd=about.cwd or context.cwd,
         title=title,
@@ -85,8 +88,8 @@ def brief(stored: StoredSession) -> Brief:
         parent=about.forked_from_id or about.parent_thread_id,
         side=about.is_subagent,
         empty=ends.whole and not dialogue.messages,
-        trouble=None if meta is not None else "its first line is damaged",
     )
+    return known if meta is not None else troubled(known, DAMAGED)
 
 
 def thread_name(text: bytes) -> ThreadName:

@@ -20,7 +20,7 @@ from segue.agents.codex.format import renamed
 from segue.agents.codex.schema import Item, Line, item_of, line_of
 from segue.agents.codex.trim import Trim
 from segue.agents.decoding import DAMAGE
-from segue.agents.repair_words import INTERRUPTED, Repairs, in_words
+from segue.agents.repair_words import INTERRUPTED, Repairs, repaired_copy
 from segue.core.errors import Broken, NotFound
 from segue.core.ids import checked_uuid
 from segue.core.json_values import as_table
@@ -44,7 +44,7 @@ def repair(stored: StoredSession, new_id: str, options: RepairOptions) -> Repair
         rollouts.write_rollout(target, (text + b"\n" for text in _lines(stored, new_id, options, done)))
     except OSError as error:
         raise Broken(f"the session cannot be repaired: {error.strerror or error}") from error
-    return RepairedCopy(session=new_id, path=target, done=in_words(done))
+    return repaired_copy(new_id, target, done)
 
 
 def _lines(stored: StoredSession, new_id: str, options: RepairOptions, done: Repairs) -> Iterator[bytes]:

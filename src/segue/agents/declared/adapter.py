@@ -25,6 +25,7 @@ from segue.core.ids import native_id
 from segue.core.outcome import Outcome
 from segue.core.request import Capabilities, Command, ModelAddress, Pointing, Request, RunPlace, Runtime
 from segue.core.stream import TurnState
+from segue.core.verdicts import say
 
 if TYPE_CHECKING:
     from segue.agents.base import SessionArchive
@@ -113,7 +114,12 @@ class Declared:
             keys=tuple(spec.keys),
             probes=(tuple(spec.version_args),) if spec.version_args else (),
             owned_args=option_arguments(spec.command, spec.resume_command or ()),
-            notes=("a declared agent's own settings decide what it can do without asking",),
+            notes=(
+                say(
+                    "a declared agent's own settings decide what it can do without asking",
+                    "declared.settings",
+                ),
+            ),
         )
         self._spec = spec
         self._output = Output(spec)

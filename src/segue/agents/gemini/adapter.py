@@ -37,6 +37,7 @@ from segue.core.request import (
 from segue.core.situation import FailingPair
 from segue.core.stream import TurnState
 from segue.core.usage import Pays
+from segue.core.verdicts import say
 
 if TYPE_CHECKING:
     from segue.agents.base import SessionArchive
@@ -78,11 +79,19 @@ FACTS = AgentFacts(
     # one process instead of two: it starts in half the time, and signals reach the one that works
     every_start={"GEMINI_CLI_NO_RELAUNCH": "1"},
     notes=(
-        "without --permission, Gemini does not see tools that write or run commands",
-        "Gemini does not run in an untrusted directory: trust the directory once in Gemini, or add:"
-        " -- --skip-trust",
-        "a word such as @file in a message makes Gemini add that file's content to it",
-        "policies in ~/.gemini/policies still apply; those named by policyPaths in its settings do not",
+        say(
+            "without --permission, Gemini does not see tools that write or run commands", "gemini.permission"
+        ),
+        say(
+            "Gemini does not run in an untrusted directory: trust the directory once in Gemini, or add:"
+            " -- --skip-trust",
+            "gemini.untrusted",
+        ),
+        say("a word such as @file in a message makes Gemini add that file's content to it", "gemini.files"),
+        say(
+            "policies in ~/.gemini/policies still apply; those named by policyPaths in its settings do not",
+            "gemini.policies",
+        ),
     ),
     login_hint="start it there, and choose how to log in",
     rank=3,

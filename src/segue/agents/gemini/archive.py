@@ -18,10 +18,10 @@ from segue.agents.base import (
     SessionArchive,
     StoredSession,
     WindowRules,
-    unreadable,
 )
 from segue.agents.gemini import brief, files, walk
 from segue.agents.gemini.files import SECOND_NAME, folders, short_id
+from segue.agents.jsonl import unreadable
 from segue.core.json_values import as_table, as_whole
 from segue.core.transcript import Brief
 from segue.system.files import write_whole

@@ -30,10 +30,12 @@ from segue.agents.gemini.schema import (
     line_of,
     object_of,
 )
-from segue.agents.windows import Ends, read_ends, unreadable_brief
+from segue.agents.windows import Ends, read_ends, troubled, unreadable_brief
 from segue.core.json_values import as_table
 from segue.core.transcript import Brief
+from segue.core.verdicts import say
 
+DAMAGED = say("its beginning is damaged or missing", "session.beginning")
 _NEAR = 3
 """How many of the last answers are searched for their usage."""
 _MESSAGE = re.compile(r'\{\s*"id"\s*:\s*"')
@@ -53,7 +55,7 @@ def brief(stored: StoredSession) -> Brief:
     tokens = answer.tokens or Tokens()
     given = max(0, (tokens.total or 0) - (tokens.input or 0))
     count = sum(glance.messages.values())
-    return Brief(
+    known = Brief(
         cwd=_directory(stored),
         title=glance.title or glance.first,
         title_by="agent" if glance.title else "prompt" if glance.first else None,
@@ -69,8 +71,8 @@ def brief(stored: StoredSession) -> Brief:
         after=given + glance.behind // 4 if tokens.input is not None else 0,
         side=glance.kind == "subagent",
         empty=ends.whole and not count and not glance.answers,
-        trouble=None if glance.created is not None else "its beginning is damaged or missing",
     )
+    return known if glance.created is not None else troubled(known, DAMAGED)
 
 
 def _directory(stored: StoredSession) -> str | None:

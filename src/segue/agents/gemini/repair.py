@@ -29,7 +29,7 @@ from segue.agents.gemini.forms import (
 )
 from segue.agents.gemini.history import WHOLE_BYTES, read_history, salvage
 from segue.agents.gemini.schema import RawMessage, RawPart, raw_parts
-from segue.agents.repair_words import IMAGE_LEFT_OUT, INTERRUPTED, OUTPUT_LEFT_OUT, Repairs, in_words
+from segue.agents.repair_words import IMAGE_LEFT_OUT, INTERRUPTED, OUTPUT_LEFT_OUT, Repairs, repaired_copy
 from segue.core.errors import Broken, NotFound
 from segue.core.json_values import as_items, as_table, as_text
 from segue.system.files import whole_file, write_whole
@@ -48,7 +48,7 @@ def repair(stored: StoredSession, new_id: str, options: RepairOptions) -> Repair
         (_lines if stored.appends else _object)(stored, target, marks, options, repairs)
     except (OSError, ValueError, RecursionError) as error:
         raise Broken(f"the session cannot be repaired: {error}") from error
-    return RepairedCopy(session=new_id, path=target, done=in_words(repairs))
+    return repaired_copy(new_id, target, repairs)
 
 
 def _lines(stored: StoredSession, target: Path, marks: Any, options: RepairOptions, repairs: Repairs) -> None:

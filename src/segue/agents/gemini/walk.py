@@ -16,7 +16,7 @@ from typing import IO, Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from segue.agents.base import Record, damaged, unreadable
+from segue.agents.base import Record, damaged
 from segue.agents.gemini import schema
 from segue.agents.gemini.entries import entries_of_line, summary_at
 from segue.agents.gemini.history import WHOLE_BYTES, Fold, record_of, salvage
@@ -32,7 +32,7 @@ from segue.agents.gemini.schema import (
     line_of,
     object_of,
 )
-from segue.agents.jsonl import LONGEST, Line, backwards, forwards
+from segue.agents.jsonl import LONGEST, Line, backwards, forwards, unreadable
 from segue.core.json_values import as_items, as_table
 from segue.core.transcript import Entry
 

@@ -35,6 +35,7 @@ from segue.core.request import (
 from segue.core.stream import TurnState
 from segue.core.tools import Tools
 from segue.core.usage import Pays
+from segue.core.verdicts import say
 
 if TYPE_CHECKING:
     from segue.agents.base import SessionArchive
@@ -76,7 +77,12 @@ FACTS = AgentFacts(
         | {"--version", "--help", "-h"}
     ),
     attachments=_CAPABILITIES.attachments,
-    notes=("the rehearsal agent runs commands only with --permission edit or full, and without a sandbox",),
+    notes=(
+        say(
+            "the rehearsal agent runs commands only with --permission edit or full, and without a sandbox",
+            "rehearsal.permission",
+        ),
+    ),
     habits=Habits(cache_ms=60 * MINUTE, overhead=50),
 )
 

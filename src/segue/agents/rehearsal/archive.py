@@ -23,10 +23,11 @@ from segue.agents.decoding import DAMAGE
 from segue.agents.jsonl import JsonlArchive, forwards
 from segue.agents.rehearsal import format as session_format
 from segue.agents.rehearsal.format import Line, read_line
-from segue.agents.repair_words import INTERRUPTED, OUTPUT_LEFT_OUT, Repairs, in_words
-from segue.agents.windows import brief_of, read_ends, unreadable_brief, windows_of
+from segue.agents.repair_words import INTERRUPTED, OUTPUT_LEFT_OUT, Repairs, repaired_copy
+from segue.agents.windows import brief_of, read_ends, troubled, unreadable_brief, windows_of
 from segue.core.errors import Broken, NotFound
 from segue.core.transcript import Brief, Entry
+from segue.core.verdicts import say
 
 
 class _Call(msgspec.Struct, frozen=True):
@@ -66,7 +67,8 @@ class RehearsalArchive(JsonlArchive):
             return unreadable_brief(error)
         header = decoded(ends.head.partition(b"\n")[0])
         if header is None or header.type != "session":
-            return Brief(trouble="its header is damaged", last_used_ms=stored.changed_ns // 1_000_000)
+            known = Brief(last_used_ms=stored.changed_ns // 1_000_000)
+            return troubled(known, say("its header is damaged", "session.header"))
         return msgspec.structs.replace(
             brief_of(stored, windows_of(ends, self.entries)),
             cwd=header.cwd,
@@ -153,7 +155,7 @@ def repair(stored: StoredSession, new_id: str, options: RepairOptions) -> Repair
         session_format.write_lines(target, _lines(stored, new_id, options, done))
     except OSError as error:
         raise Broken(f"the session cannot be repaired: {error.strerror or error}") from error
-    return RepairedCopy(session=new_id, path=target, done=in_words(done))
+    return repaired_copy(new_id, target, done)
 
 
 def _lines(stored: StoredSession, new_id: str, options: RepairOptions, done: Repairs) -> Iterator[bytes]:

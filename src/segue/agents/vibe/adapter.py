@@ -34,6 +34,7 @@ from segue.core.request import (
 )
 from segue.core.stream import TurnState
 from segue.core.usage import Pays
+from segue.core.verdicts import say
 
 if TYPE_CHECKING:
     from segue.agents.base import SessionArchive
@@ -91,13 +92,26 @@ FACTS = AgentFacts(
         )
     ),
     notes=(
-        "without --permission, Vibe 3 reads files and runs commands that it considers harmless (ls, cat, …),"
-        " but makes no edits, although Vibe on its own would; Vibe 2 reads files and runs no commands",
-        'tools set to permission = "always" in Vibe\'s own config.toml also run without --permission',
-        "in a directory not trusted in Vibe, its AGENTS.md and .vibe/ are not read; trust the directory once"
-        " in Vibe, or add: -- --trust",
-        "with -p, Vibe takes no attachments: @image.png in a message stays a name",
-        "Vibe 3 continues a session with the model that it started with, whatever --model says later",
+        say(
+            "without --permission, Vibe 3 reads files and runs commands that it considers harmless"
+            " (ls, cat, …), but makes no edits, although Vibe on its own would; Vibe 2 reads files and runs"
+            " no commands",
+            "vibe.permission",
+        ),
+        say(
+            'tools set to permission = "always" in Vibe\'s own config.toml also run without --permission',
+            "vibe.always",
+        ),
+        say(
+            "in a directory not trusted in Vibe, its AGENTS.md and .vibe/ are not read; trust the directory"
+            " once in Vibe, or add: -- --trust",
+            "vibe.untrusted",
+        ),
+        say("with -p, Vibe takes no attachments: @image.png in a message stays a name", "vibe.attachments"),
+        say(
+            "Vibe 3 continues a session with the model that it started with, whatever --model says later",
+            "vibe.model",
+        ),
     ),
     rank=4,
     variables=VARIABLES,

@@ -15,10 +15,12 @@ from segue.agents.vibe import blocks, folder, store, walk
 from segue.agents.vibe.folder import MESSAGES
 from segue.agents.vibe.meta import Config, Meta, RuntimeState, Session, SessionTokens, Stats, meta_or_trouble
 from segue.agents.vibe.store import ERRORS, KNOWN_MINOR, Store
-from segue.agents.windows import Ends, Window, brief_of, read_ends, unreadable_brief, windows_of
+from segue.agents.windows import Ends, Window, brief_of, read_ends, troubled, unreadable_brief, windows_of
 from segue.core.transcript import Brief, Entry, TitleBy
+from segue.core.verdicts import say
 
 T = TypeVar("T")
+NEWER = say("its format is newer than the newest known one", "session.newer")
 _NEXT = b',{"message":{"content":'
 """Where a message begins inside a chunk: Vibe writes JSON with sorted keys and without spaces."""
 _NO_ENDS = Ends(b"", b"", 0)
@@ -33,7 +35,7 @@ def folder_brief(stored: StoredSession) -> Brief:
     dialogue = brief_of(stored, windows_of(ends, folder.entries))
     stats, config = meta.stats or Stats(), meta.config or Config()
     title, title_by = _title(meta, dialogue.first_prompt)
-    return replace(
+    brief = replace(
         dialogue,
         cwd=meta.directory,
         title=title,
@@ -50,8 +52,8 @@ def folder_brief(stored: StoredSession) -> Brief:
         tags=meta.tags,
         agent_name=meta.agent_profile.name if meta.agent_profile is not None else None,
         parent=meta.parent_session_id,
-        trouble=trouble,
     )
+    return brief if trouble is None else troubled(brief, trouble)
 
 
 def store_brief(stored: StoredSession) -> Brief:
@@ -59,7 +61,8 @@ def store_brief(stored: StoredSession) -> Brief:
         opened = store.opened(stored.path)
     except ERRORS as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        return Brief(trouble=f"it cannot be read: {why}", last_used_ms=stored.changed_ns // 1_000_000)
+        known = Brief(last_used_ms=stored.changed_ns // 1_000_000)
+        return troubled(known, say(f"it cannot be read: {why}", "session.unreadable", why=why))
     meta, _ = meta_or_trouble(stored.file)
     session = _or(opened.session, Session())
     runtime = _or(opened.runtime, RuntimeState())
@@ -69,7 +72,7 @@ def store_brief(stored: StoredSession) -> Brief:
     first = _first_prompt(dialogue.first_prompt, session)
     named = Meta(title=session.title or meta.title, title_source=session.title_source or meta.title_source)
     title, title_by = _title(named, first)
-    return replace(
+    brief = replace(
         dialogue,
         cwd=meta.directory or pins.cwd,
         title=title,
@@ -87,8 +90,8 @@ def store_brief(stored: StoredSession) -> Brief:
         agent_name=pins.agent_name,
         parent=identity.parent_session_id or meta.parent_session_id or runtime.imported_from,
         side=identity.depth > 0,
-        trouble="its format is newer than the newest known one" if opened.minor > KNOWN_MINOR else None,
     )
+    return troubled(brief, NEWER) if opened.minor > KNOWN_MINOR else brief
 
 
 def _title(meta: Meta, first: str | None) -> tuple[str | None, TitleBy | None]:

@@ -13,6 +13,7 @@ from segue.agents.jsonl import LONGEST
 from segue.core.errors import Misuse
 from segue.core.ids import native_id
 from segue.core.usage import Usage, disjoint
+from segue.core.verdicts import Said, say
 
 META = "meta.json"
 META_BYTES = 4 * 1024 * 1024
@@ -202,13 +203,14 @@ def read_meta(path: str) -> Meta:
     return msgspec.structs.replace(known, config=config, agent_profile=_Profile(name))
 
 
-def meta_or_trouble(folder: str) -> tuple[Meta, str | None]:
+def meta_or_trouble(folder: str) -> tuple[Meta, Said | None]:
     """The meta; if it cannot be read, an empty one and the reason."""
     try:
         return read_meta(f"{folder}/{META}"), None
     except (OSError, ValueError, *DAMAGE) as error:
         why = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        return Meta(), f"its {META} cannot be read: {why}"
+        text = f"its {META} cannot be read: {why}"
+        return Meta(), say(text, "session.file_unreadable", file=META, why=why)
 
 
 def _named(body: bytes, at: int) -> str | None:

@@ -15,7 +15,7 @@ from typing import Any
 
 from segue.agents.base import RepairedCopy, RepairOptions, StoredSession
 from segue.agents.jsonl import forwards
-from segue.agents.repair_words import Repairs, in_words
+from segue.agents.repair_words import Repairs, repaired_copy
 from segue.agents.vibe import blocks, folder, store, walk
 from segue.agents.vibe.anchors import Damaged
 from segue.agents.vibe.meta import content
@@ -38,7 +38,7 @@ def repair(stored: StoredSession, new_id: str, options: RepairOptions) -> Repair
             folder.write_folder(path, _meta(stored, new_id), lines, stored.path)
     except OSError as error:
         raise Broken(f"the session cannot be repaired: {error.strerror or error}") from error
-    return RepairedCopy(session=new_id, path=path, done=in_words(done))
+    return repaired_copy(new_id, path, done)
 
 
 def _of_store(stored: StoredSession, new_id: str, options: RepairOptions, done: Repairs) -> Path:

@@ -101,9 +101,13 @@ def _heads(dialogue: Dialogue, width: int) -> list[str]:
     widest = min(max(map(columns, names), default=3), width // 3)
     names = [fitted(name, widest) for name in names]
     return [
-        f"{_number(message):<{numbers}}  {name}{' ' * (widest - columns(name))}  {message.mode or '':<6}"
+        f"{_number(message):<{numbers}}  {name}{' ' * (widest - columns(name))}  {_mode(message):<6}"
         for message, name in zip(messages, names, strict=True)
     ]
+
+
+def _mode(message: LogMessage) -> str:
+    return (message.mode or "") if message.sender == "assistant" else ""
 
 
 def _number(message: LogMessage) -> str:

@@ -21,7 +21,7 @@ const MOST = 400;
 
 /** The turns as rows of the picture, as they came in time.  @param {Chain} chain */
 function drawn(chain) {
-  const turns = chain.turns.map((turn, at) => ({ turn, at })).sort((a, b) => a.turn.created - b.turn.created || a.at - b.at).slice(0, MOST).map(({ turn }) => turn);
+  const turns = chain.turns.map((turn, at) => ({ turn, at })).sort((a, b) => a.turn.created - b.turn.created || a.at - b.at).slice(-MOST).map(({ turn }) => turn);
   return layout(turns.map((turn) => ({
     id: turn.run, end: null, from: turn.parent, lane: 0, edge: /** @type {import("./lineage-graph.js").Edge} */ (TEXT.includes(turn.mode ?? "") ? "text" : "native"),
     turn: { ...turn, message: turn.run, session: null, parents: [], n: null, account: null, retry_of: null, stands: turn.state === "done" },
@@ -45,7 +45,8 @@ export function ChainPart({ name, changed, flow = null }) {
   if (!chain.turns.length) return html`<p class="dim">${t("chain.none")}</p>`;
   const turns = new Map(chain.turns.map((turn) => [turn.run, turn]));
   const many = new Set(chain.turns.map((turn) => turn.flow ?? turn.conversation)).size > 1;
-  return html`<div class="chained"><p class="chain-head" aria-hidden="true"><span class="nums">${["new", "cached", "out", "time", "cost"].map((each) => html`<span key=${each} class="num ${each}">${t(`flow.col.${each}`)}</span>`)}</span></p><div class="lin large"><${Picture} graph=${whole} first=${0} last=${whole.rows.length - 1} sizes=${SIZES} />
+  const all = chain.turns.length;
+  return html`<div class="chained">${all > MOST ? html`<p class="dim">${t("lineage.latest.turns", { count: MOST, all })}</p>` : null}<p class="chain-head" aria-hidden="true"><span class="nums">${["new", "cached", "out", "time", "cost"].map((each) => html`<span key=${each} class="num ${each}">${t(`flow.col.${each}`)}</span>`)}</span></p><div class="lin large"><${Picture} graph=${whole} first=${0} last=${whole.rows.length - 1} sizes=${SIZES} />
       <ul aria-label=${t("chain")}>${whole.rows.map((row) => html`<${Row} key=${row.id} turn=${/** @type {Turn} */ (turns.get(row.id))} flow=${flow} many=${many} />`)}</ul></div>
     <p class="chain-total"><b>${t("lineage.total")}</b><span class="dim" data-sum="turns">${plural("lineage.turns", chain.turns.length)}</span>
       <${Numbers} usage=${chain.usage} ms=${chain.duration_ms} cost=${chain.cost_usd} estimated=${chain.cost_estimated} /></p></div>`;

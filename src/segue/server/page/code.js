@@ -1,7 +1,8 @@
 // Code with a button that copies it, and changes of files line by line.
 import { html, useLayoutEffect, useMemo, useRef } from "./lib.js";
 import { diffLines, highlighter } from "./text-lib.js";
-import { visible } from "./format.js";
+import { plural, visible } from "./format.js";
+import { argument, besides, clipped, edits, patchOf, shownInput } from "./steps.js";
 import { t } from "./strings.js";
 import { Copy } from "./parts.js";
 
@@ -122,7 +123,19 @@ export function Diff({ path, before = "", after = "", patch }) {
     <pre tabindex="0" dir="ltr"><code>${lines.slice(0, MOST_LINES).map(
       (line, at) => html`<span key=${at} class=${kinds[line.sign]}><i>${line.at ?? ""}</i><i class="sg">${line.sign}</i>${visible(line.text)}
 </span>`,
-    )}</code></pre>${lines.length > MOST_LINES ? html`<p class="more">${t("diff.more", { count: lines.length - MOST_LINES })}</p>` : null}</figure>`;
+    )}</code></pre>${lines.length > MOST_LINES ? html`<p class="more">${plural("diff.more", lines.length - MOST_LINES)}</p>` : null}</figure>`;
+}
+
+/** What a tool is given: changes of files as such, anything else as text.
+ * @param {{input: any, whole?: boolean}} props ``whole``: also what belongs to a change and is not shown of it */
+export function Given({ input, whole = false }) {
+  const patch = useMemo(() => patchOf(input), [input]);
+  const changes = useMemo(() => edits(input), [input]);
+  const text = (/** @type {any} */ value) => html`<pre tabindex="0" dir="ltr">${visible(clipped(shownInput(value)))}</pre>`;
+  if (patch === null && !changes.length) return text(input);
+  const rest = whole ? besides(input) : {};
+  return html`${patch !== null ? html`<${Diff} path=${argument(input).split("\n")[0] ?? ""} patch=${patch} />` : changes.map((each, at) => html`<${Diff} key=${at} ...${each} />`)}
+    ${Object.keys(rest).length ? text({ ...rest }) : null}`;
 }
 
 /** @param {{added: number, removed: number}} props */

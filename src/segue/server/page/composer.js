@@ -5,7 +5,7 @@ import { agents, byUse, conversations, isUnfinished, label, missed, unfinished }
 import { bytes, home, visible } from "./format.js";
 import { go } from "./route.js";
 import { t } from "./strings.js";
-import { Switch, attempt, tell } from "./parts.js";
+import { Switch, attempt, tell, useGrowth } from "./parts.js";
 import { kept } from "./drafts.js";
 import { follow } from "./dialogue.js";
 import { PlanLine, planned, plannedFor } from "./plan.js";
@@ -53,6 +53,7 @@ export function Composer({ key_ }) {
   const { plan } = plannedFor(key_);
   const busy = key_ !== null && unfinished(key_).some(isUnfinished);
   useTaken(key_, draft, change, busy);
+  useDropped(files);
   const { text } = draft.value;
   const send = () => {
     const [before, attached] = [draft.peek(), files.peek()];
@@ -81,15 +82,13 @@ export function Composer({ key_ }) {
     send();
   };
   const target = draft.value.agent || (key_ && conversations.value.get(key_)?.agent) || plan?.agent || "";
-  return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), send())}
-      onDragOver=${(/** @type {Event} */ event) => event.preventDefault()}
-      onDrop=${(/** @type {DragEvent} */ event) => (event.preventDefault(), take(files, event.dataTransfer))}><div>
+  return html`<form class="composer" onSubmit=${(/** @type {Event} */ event) => (event.preventDefault(), send())}><div>
     ${key_ === null ? null : html`<${Queue} key_=${key_} onBegun=${(/** @type {string} */ more) => change({ text: [text, more].filter(Boolean).join("\n\n") })} />`}
     <${PlanLine} draft=${draft.value} busy=${busy} key_=${key_} />
     ${key_ === null ? html`<label class="newkey"><span>${t("new.key")}</span><input class="field" value=${newKey.value}
       placeholder=${suggested(text)} onInput=${(/** @type {any} */ event) => change({ key: event.currentTarget.value })} /></label>` : null}
     <div class="entry"><${Entry} value=${text} onInput=${(/** @type {string} */ value) => change({ text: value })} onKeyDown=${typed}
-        onPaste=${(/** @type {ClipboardEvent} */ event) => event.clipboardData?.files.length && (event.preventDefault(), take(files, event.clipboardData))}
+        onPaste=${(/** @type {ClipboardEvent} */ event) => event.clipboardData?.files.length && !event.clipboardData.getData("text/plain") && (event.preventDefault(), take(files, event.clipboardData))}
         label=${t("message.to", { agent: label(target) })} />
       <${Files} files=${files} />
       <div class="tray"><${Pickers} key_=${key_} draft=${draft.value} change=${change} plan=${plan} target=${target} files=${files} />
@@ -187,17 +186,24 @@ function useTaken(key, draft, change, busy) {
   }, [known?.agent, known?.account]);
 }
 
+/** Files that are dropped anywhere on the page. Text goes where it is dropped.  @param {import("./lib.js").Signal<File_[]>} files */
+function useDropped(files) {
+  useEffect(() => {
+    const handle = (/** @type {DragEvent} */ event) => {
+      if (!event.dataTransfer?.types.includes("Files")) return;
+      event.preventDefault();
+      if (event.type === "drop") void take(files, event.dataTransfer);
+    };
+    for (const name of /** @type {const} */ (["dragover", "drop"])) addEventListener(name, handle);
+    return () => ["dragover", "drop"].forEach((name) => removeEventListener(name, /** @type {EventListener} */ (handle)));
+  }, [files]);
+}
+
 /** A field that grows with its text.
  * @param {{value: string, onInput: (value: string) => void, onKeyDown: (event: KeyboardEvent) => void,
  *   onPaste: (event: ClipboardEvent) => void, label: string}} props */
 function Entry({ value, onInput, onKeyDown, onPaste, label: name }) {
-  const ref = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
-  useEffect(() => {
-    const node = ref.current;
-    if (!node) return;
-    node.style.height = "auto";
-    node.style.height = `${Math.min(node.scrollHeight + 2, innerHeight * 0.4)}px`;
-  }, [value]);
+  const ref = useGrowth(value);
   return html`<textarea id="entry" rows="2" ref=${ref} value=${value} aria-label=${name} placeholder=${name}
     onInput=${(/** @type {any} */ event) => onInput(event.currentTarget.value)} onKeyDown=${onKeyDown} onPaste=${onPaste}></textarea>`;
 }
@@ -233,7 +239,10 @@ function Pickers({ key_, draft, change, plan, target, files }) {
           ${each === "" ? t("permission.asbefore", { now: plan?.terms.permission ? t(`permission.${plan.terms.permission}`) : t("permission.own") }) : t(`permission.${each}`)}</option>`)}</select></label>
       <label class="opt"><input type="checkbox" checked=${draft.blank} onChange=${(/** @type {any} */ event) => change({ blank: event.currentTarget.checked, fresh: false })} />
         <span>${t("blank.label")} <small>${t("blank.help")}</small></span></label>
-      <label class="btn small attach">${t("attach")}<input type="file" multiple class="vh" onChange=${(/** @type {any} */ event) => take(files, event.currentTarget)} /></label>
+      <label class="btn small attach">${t("attach")}<input type="file" multiple class="vh" onChange=${(/** @type {any} */ event) => {
+        void take(files, { files: [...event.currentTarget.files] });
+        event.currentTarget.value = "";
+      }} /></label>
     </div></details>`;
 }
 

@@ -1,16 +1,17 @@
 // One conversation: its title, dialogue, composer, panel.
 import { html, useState } from "./lib.js";
-import { get, of, patch, post, remove } from "./api.js";
+import { of, patch } from "./api.js";
 import { agents, conversations, loaded, needing } from "./data.js";
 import { home, line, money } from "./format.js";
-import { go, link } from "./route.js";
+import { link } from "./route.js";
 import { t } from "./strings.js";
-import { Choice, Copy, Gauge, ask, attempt, tell } from "./parts.js";
+import { actionsOf } from "./actions.js";
+import { Choice, Copy, attempt } from "./parts.js";
 import { Composer } from "./composer.js";
 import { DialogueView } from "./dialogue.js";
 import { listOpen } from "./list.js";
 import { Panel } from "./panel.js";
-import { Switcher, switching } from "./switcher.js";
+import { Switcher } from "./switcher.js";
 import { focused, isWide, panelFolded, panelOpen, showPanel } from "./selection.js";
 
 /** One conversation; without a key, the form for a new one.  @param {{key_: string | null, at: string | undefined}} props */
@@ -45,10 +46,9 @@ function TopBar({ key_ }) {
           <span class="only-phone dim dots"><span>${key_}</span>${known?.cwd ? html`<span>${home(known.cwd)}</span>` : null}</span></div>`
       : html`<input class="field" ref=${focus} defaultValue=${known?.title} aria-label=${t("rename")} onBlur=${save} onKeyDown=${leave} />`}
     <${Copy} class="copy no-phone" text=${key_} label=${`${t("copy.key")}: ${key_}`}>${key_}</${Copy}>
-    ${known?.cwd ? html`<span class="dim no-phone" title=${known.cwd}>${home(known.cwd)}</span>` : null}
+    ${known?.cwd ? html`<span class="dim no-phone" title=${known.cwd}><bdi dir="ltr">${home(known.cwd)}</bdi></span>` : null}
     <span class="dim dots no-phone">${known?.cost_usd == null ? null : html`<span>${money(known.cost_usd, known.cost_estimated)}</span>`}
       ${known?.saved_usd ? html`<span>${t("saved", { usd: money(known.saved_usd) })}</span>` : null}</span>
-    <span class="no-phone"><${Gauge} used=${known?.context?.used ?? null} window=${known?.context?.window ?? null} /></span>
     <span class="r"><span class="no-phone"><${Choice} label=${t("detail")} value=${focused.value ? "focused" : "all"}
         options=${[["focused", t("focused")], ["all", t("everything")]]} onChange=${(/** @type {string} */ value) => (focused.value = value === "focused")} /></span>
       <${Menu} key_=${key_} />
@@ -58,59 +58,14 @@ function TopBar({ key_ }) {
 /** @param {{key_: string}} props */
 function Menu({ key_ }) {
   const [open, setOpen] = useState(false);
-  const known = conversations.value.get(key_);
-  const act = (/** @type {() => unknown} */ what) => () => {
-    setOpen(false);
-    void attempt(async () => what());
-  };
   return html`<details class="menu" open=${open} onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}>
     <summary class="btn quiet small" aria-label=${t("menu")}>⋯</summary>
-    <div class="menu-in">
-      <button type="button" onClick=${act(() => patch(of(key_), { starred: !known?.starred }))}>${t(known?.starred ? "star.off" : "star.on")}</button>
-      <a href=${link("lineage", key_)}>${t("lineage")}</a>
-      <button type="button" onClick=${act(() => undo(key_))}>${t("undo")}</button>
-      <button type="button" onClick=${act(async () => go("conversations", (await post(of(key_, "/fork"), {})).key))}>${t("fork")}</button>
-      <button type="button" onClick=${act(() => (switching.value = key_))}>${t("switch")}…</button>
-      <button type="button" onClick=${act(() => terminal(key_))}>${t("terminal")}</button>
-      <button type="button" onClick=${act(() => save(key_, "markdown"))}>${t("export.markdown")}</button>
-      <button type="button" onClick=${act(() => save(key_, "json"))}>${t("export.json")}</button>
-      ${(known?.allowed_tools ?? []).map((each) => html`<button type="button" key=${`${each.agent}${each.tool}`} onClick=${act(() => remove(of(key_, `/allowed-tools/${encodeURIComponent(each.tool)}`)))}>${t("disallow", { tool: each.tool })}</button>`)}
-      <button type="button" class="danger" onClick=${act(() => forget(key_))}>${t("delete")}</button>
-    </div></details>`;
-}
-
-/** @param {string} key */
-async function undo(key) {
-  const { kind, restored } = await post(of(key, "/undo"));
-  tell(t("undo.done", { kind: t(`undo.${kind}`), count: restored }));
-}
-
-/** Copy the command that opens the newest native session in a terminal.  @param {string} key */
-async function terminal(key) {
-  const pins = await get(of(key, "/sessions"));
-  const command = pins.find((/** @type {any} */ each) => each.command)?.command;
-  if (!command) return tell(t("terminal.none"), true);
-  await navigator.clipboard.writeText(command);
-  return tell(t("terminal.copied", { command }));
-}
-
-/** @param {string} key @param {"json" | "markdown"} form */
-function save(key, form) {
-  const anchor = document.createElement("a");
-  anchor.href = `/api/v1${of(key, "/export")}?form=${form}`;
-  anchor.download = `${key.replace(/[^\w.-]+/g, "-")}.${form === "json" ? "json" : "md"}`;
-  anchor.click();
-}
-
-/** @param {string} key */
-function forget(key) {
-  ask({
-    title: t("delete.title", { key }), body: t("delete.body"), confirm: t("delete"), danger: true,
-    act: async () => {
-      await remove(of(key));
-      go("conversations");
-    },
-  });
+    <div class="menu-in">${actionsOf(key_).map(({ id, text, act, to, danger }) => to
+      ? html`<a key=${id} href=${to}>${text}</a>`
+      : html`<button key=${id} type="button" class=${danger && "danger"} onClick=${() => {
+          setOpen(false);
+          void attempt(async () => act?.());
+        }}>${text}</button>`)}</div></details>`;
 }
 
 function NewConversation() {

@@ -22,8 +22,9 @@ export const missed = signal(0);
 export const live = signal(/** @type {Map<string, Live>} */ (new Map()));
 
 export const byUse = computed(() => [...conversations.value.values()].sort((a, b) => b.last_used - a.last_used));
-/** How many flows need somebody. */
-export const flowsNeeding = signal(0);
+export const flowsLoaded = signal(false);
+/** The flows that need somebody, with what they ask. */
+export const flowsNeeding = signal(/** @type {{flow: string, name: string, asks: string}[]} */ ([]));
 export const needing = computed(() => byUse.value.filter((each) => each.state === "needs_you"));
 export const running = computed(() => byUse.value.filter((each) => each.state === "running"));
 

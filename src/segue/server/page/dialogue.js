@@ -30,6 +30,16 @@ export function DialogueView({ key_, at }) {
   }, [at]);
   const chunks = useMemo(() => computed(() => chunked(dialogue.messages.value)), [dialogue]);
   useFollowing(scroller, dialogue, atEnd, at);
+  const toEnd = useMemo(() => async () => {
+    if (dialogue.newer.peek()) await dialogue.open();
+    requestAnimationFrame(() => {
+      atEnd.value = true;
+      scroller.current?.scrollTo({ top: scroller.current.scrollHeight });
+    });
+  }, [dialogue]);
+  useEffect(() => {
+    end = toEnd;
+  }, [toEnd]);
   const state = dialogue.state.value;
   if (state === "missing") return html`<div class="dialogue"><div class="empty"><h1>${t("missing.title")}</h1><p>${t("missing.body", { key: key_ })}</p></div></div>`;
   return html`<div class="dialogue" tabindex="0" role="log" aria-label=${t("dialogue")} aria-busy=${state === "loading"} ref=${scroller}>
@@ -39,7 +49,7 @@ export function DialogueView({ key_, at }) {
         ${chunks.value.map((each) => html`<${Chunk} key=${each.name} chunk=${each} dialogue=${dialogue} scroller=${scroller} />`)}
         ${dialogue.newer.value ? html`<${Sentinel} scroller=${scroller} onSeen=${() => dialogue.later()} label=${t("newer")} />` : html`<${Unheard} key_=${key_} dialogue=${dialogue} />`}
       </div></div>
-    <div class="jump">${atEnd.value ? null : html`<button type="button" class="btn" onClick=${() => toEnd(scroller, dialogue)}>${t("latest")} ↓</button>`}</div>`;
+    <div class="jump">${atEnd.value ? null : html`<button type="button" class="btn" onClick=${toEnd}>${t("latest")} ↓</button>`}</div>`;
 }
 
 /** Runs that began and whose message is not in the page yet.  @param {{key_: string, dialogue: Dialogue}} props */
@@ -152,12 +162,6 @@ function Sentinel({ scroller, onSeen, label }) {
   return html`<p class="earlier" ref=${ref}>${label}</p>`;
 }
 
-/** @param {import("./lib.js").Ref<HTMLElement | null>} scroller @param {Dialogue} dialogue */
-async function toEnd(scroller, dialogue) {
-  if (dialogue.newer.peek()) await dialogue.open();
-  requestAnimationFrame(() => scroller.current?.scrollTo({ top: scroller.current.scrollHeight }));
-}
-
 /**
  * Stay at the end if the reader is there; elsewhere nothing moves.
  * @param {import("./lib.js").Ref<HTMLElement | null>} scroller @param {Dialogue} dialogue
@@ -224,8 +228,8 @@ function useFollowing(scroller, dialogue, atEnd, at) {
   );
 }
 
+/** How to go to the end of the dialogue that is shown. */
+let end = async () => {};
+
 /** Go to the end, after something was sent. */
-export function follow() {
-  const node = document.querySelector(".dialogue");
-  if (node) node.scrollTop = node.scrollHeight;
-}
+export const follow = () => void end();

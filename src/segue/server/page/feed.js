@@ -72,7 +72,8 @@ async function again() {
   try {
     await get("/status");
   } catch (error) {
-    if (/** @type {import("./api.js").Problem} */ (error).status === 401) {
+    // 429: this browser was refused too often. Who is logged in is never told that.
+    if ([401, 429].includes(/** @type {import("./api.js").Problem} */ (error).status)) {
       connection.value = "refused";
       return;
     }

@@ -1,7 +1,7 @@
 // What the page knows of flows. Loaded after the first view is there, and kept up to date by the feed.
 import { computed, effect, signal } from "./lib.js";
 import { get, segment } from "./api.js";
-import { flowNames, flowsNeeding } from "./data.js";
+import { flowNames, flowsLoaded, flowsNeeding } from "./data.js";
 import { on } from "./feed.js";
 
 /** @typedef {import("./types").FlowShown} Flow */
@@ -16,7 +16,6 @@ const OPEN = ["running", "needs_you", "parked", "paused"];
 export const flows = signal(/** @type {Map<string, Flow>} */ (new Map()));
 /** Those that were opened, with their steps. */
 export const whole = signal(/** @type {Map<string, Flow>} */ (new Map()));
-export const ready = signal(false);
 
 /** @param {Flow} flow */
 export const isOpen = (flow) => OPEN.includes(flow.state);
@@ -31,7 +30,7 @@ export const sorted = computed(() => {
 
 effect(() => {
   flowNames.value = new Map([...flows.value.values()].map((flow) => [flow.flow, nameOf(flow)]));
-  flowsNeeding.value = [...flows.value.values()].filter(needs).length;
+  flowsNeeding.value = sorted.value.filter(needs).map((flow) => ({ flow: flow.flow, name: nameOf(flow), asks: flow.questions[0]?.text ?? "" }));
 });
 
 /** The word for its state: what is said to run is run by somebody.  @param {Flow} flow */
@@ -52,7 +51,7 @@ export async function load() {
   const listed = /** @type {Flow[]} */ ([...open, ...newest]);
   const since = [...flows.peek()].filter(([id, each]) => before.get(id) !== each);
   flows.value = new Map([...listed.map((each) => /** @type {[string, Flow]} */ ([each.flow, each])), ...since]);
-  ready.value = true;
+  flowsLoaded.value = true;
 }
 
 /** @type {Set<string>} */

@@ -1,12 +1,12 @@
 // The view of flows: the list, live, and the flow that is open.
 import { computed, html, signal, useEffect } from "./lib.js";
-import { label, missed } from "./data.js";
+import { flowsLoaded, label, missed } from "./data.js";
 import { line, moment, money, plural, when } from "./format.js";
 import { viewKeys } from "./keys.js";
 import { go, link, settle } from "./route.js";
 import { t } from "./strings.js";
 import { Copy, attempt } from "./parts.js";
-import { isOpen, nameOf, needs, open, ready, sorted, stateOf, whole } from "./flows-data.js";
+import { isOpen, nameOf, needs, open, sorted, stateOf, whole } from "./flows-data.js";
 import { Mark, endOf, kindOf, stateWord, whoOf } from "./flow-words.js";
 import { FlowView } from "./flow-view.js";
 
@@ -56,7 +56,7 @@ export function Flows({ parts }) {
 }
 
 function Nothing() {
-  if (!ready.value) return null;
+  if (!flowsLoaded.value) return null;
   if (sorted.value.length) return html`<div class="empty"><p>${t("flow.choose")}</p></div>`;
   return html`<div class="empty"><h1>${t("flow.none.title")}</h1><p>${t("flow.none.body")}</p>
     <figure class="block"><figcaption><span class="cap">${t("empty.terminal")}</span><${Copy} text=${EXAMPLE} /></figcaption><pre dir="ltr" tabindex="0"><code>${EXAMPLE}</code></pre></figure></div>`;
@@ -72,7 +72,7 @@ function List({ id }) {
     <nav class="filters" aria-label=${t("filter")}>${FILTERS.map((name) => html`<button type="button" key=${name} aria-pressed=${String(filter.value === name)} onClick=${() => (filter.value = name)}>${t(name === "ended" ? "flow.ended" : `filter.${name}`)} ${count(name)}</button>`)}</nav>
     <div class="scroll" tabindex="0" role="group" aria-label=${t("list")}>
       ${listed.value.map((flow, at) => html`${at === over && at > 0 ? html`<p class="day" key="ended">${t("flow.ended")}</p>` : null}<${Row} key=${flow.flow} flow=${flow} here=${flow.flow === id} />`)}
-      ${ready.value && !listed.value.length && (wanted.value || filter.value !== "all") ? html`<p class="day">${t("found.nothing")}</p>` : null}</div>
+      ${flowsLoaded.value && !listed.value.length && (wanted.value || filter.value !== "all") ? html`<p class="day">${t("found.nothing")}</p>` : null}</div>
     <p class="foot"><span><kbd>j</kbd> <kbd>k</kbd> ${t("foot.move")}</span><span><kbd>?</kbd> ${t("foot.help")}</span></p></aside>`;
 }
 

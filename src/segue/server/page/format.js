@@ -84,6 +84,9 @@ export function when(ms, now = Date.now()) {
 /** @param {number} ms */
 export const clock = (ms) => dates({ hour: "2-digit", minute: "2-digit", hourCycle: "h23" }).format(ms);
 
+/** When something goes on: the hour alone if it is near.  @param {number} ms */
+export const soon = (ms) => (ms - Date.now() < 43_200_000 ? clock(ms) : moment(ms));
+
 /** The whole date, for titles.  @param {number} ms */
 export const moment = (ms) => dates({ dateStyle: "medium", timeStyle: "short", hourCycle: "h23" }).format(ms);
 

@@ -41,11 +41,11 @@ export function Frame() {
 
 /** @param {{view: string}} props */
 function Top({ view }) {
-  const waiting = /** @type {Record<string, number>} */ ({ conversations: needing.value.length, flows: flowsNeeding.value });
+  const waiting = /** @type {Record<string, number>} */ ({ conversations: needing.value.length, flows: flowsNeeding.value.length });
   const newest = Math.max(0, ...[...conversations.value.values()].map((each) => each.last_used));
   useEffect(() => {
     void get("/usage", { by: "day", since: "1d" })
-      .then((found) => (today.value = found.sums[0] ?? null))
+      .then((found) => (today.value = found.sums.find((/** @type {any} */ each) => each.name === new Date().toLocaleDateString("sv")) ?? null))
       .catch(() => undefined);
   }, [newest]);
   // On a phone, the views are wider than the screen.

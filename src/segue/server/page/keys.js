@@ -42,6 +42,14 @@ function walk(by) {
   next?.scrollIntoView({ block: "nearest" });
 }
 
+/** Close menus and options. Whether any was open.  @param {Node | null} [but] what is inside of one keeps it open */
+function fold(but = null) {
+  const open = /** @type {HTMLDetailsElement[]} */ ([...document.querySelectorAll("details.menu[open], details.pick-more[open]")]);
+  const closed = open.filter((each) => !each.contains(but));
+  for (const each of closed) each.open = false;
+  return closed.length > 0;
+}
+
 function escape() {
   if (paletteOpen.value || helpOpen.value || asked.value) return;
   if (panelOpen.value && !isWide()) panelOpen.value = false;
@@ -81,6 +89,7 @@ const KEYS = {
 export const viewKeys = { current: /** @type {Record<string, () => unknown>} */ ({}) };
 
 export function listen() {
+  addEventListener("click", (event) => fold(/** @type {Node} */ (event.target)));
   addEventListener("keydown", (event) => {
     if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === "k") {
       event.preventDefault();
@@ -90,6 +99,7 @@ export function listen() {
     if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
     const field = /** @type {Element} */ (event.target)?.closest?.(FIELDS);
     if (event.key === "Escape") {
+      if (fold()) return;
       if (field) /** @type {HTMLElement} */ (field).blur();
       else if (document.querySelector("dialog[open]")) return;
       else (viewKeys.current.Escape ?? escape)();

@@ -3,6 +3,7 @@ import { html, signal, useEffect, useMemo, useRef, useState } from "./lib.js";
 import { get, segment } from "./api.js";
 import { conversations, label, missed, runs } from "./data.js";
 import { duration, line, moment, money, plural, visible, when } from "./format.js";
+import { notices } from "./reasons.js";
 import { link } from "./route.js";
 import { t } from "./strings.js";
 import { Agent, Choice, Copy, Mode, attempt } from "./parts.js";
@@ -22,6 +23,7 @@ const LARGE = { row: 34, step: 18, left: 14, r: 5.5 };
 const BEYOND = 12;
 /** Links of a chain that are shown at first. */
 const MOST_LINKS = 30;
+const MOST_CHAINS = 120;
 const MOST_ANSWER = 1200;
 
 const shape = signal("picture");
@@ -141,7 +143,8 @@ function Large({ row, at, count, stop, take, onTake }) {
 
 /** @param {{chains: Chain[]}} props */
 const Chains = ({ chains: list }) => html`<p class="dim lin-help">${t("lineage.chains.help")}</p>
-  ${list.slice(0, MOST_LINKS * 4).map((chain) => html`<${OneChain} key=${chain.id} chain=${chain} />`)}
+  ${list.length > MOST_CHAINS ? html`<p class="dim">${t("lineage.latest.sessions", { count: MOST_CHAINS, all: list.length })}</p>` : null}
+  ${list.slice(-MOST_CHAINS).map((chain) => html`<${OneChain} key=${chain.id} chain=${chain} />`)}
   <${Total} list=${list} />`;
 
 /** @param {{list: Chain[]}} props */
@@ -218,7 +221,7 @@ function Details({ turn, key_ }) {
         <span class=${each.outcome === "ok" ? "" : "t-failed"}>${t(each.outcome === "ok" ? "lineage.step.ok" : `failure.${each.outcome}`)}</span><span class="r">${money(each.cost_usd)}</span></li>`)}</ol></section>` : null}
       ${past ? html`<section class="sec"><h2>${t("ladder.past", { mode: t(`mode.${past.mode}`) })} <span class="r">${t("ladder.price")}</span></h2>
           ${past.rungs.length ? html`<${Ladder} rungs=${past.rungs} />` : html`<p class="why">${t("ladder.none")}</p>`}
-          ${past.notices.map((each) => html`<p class="why" key=${each}>${visible(each)}</p>`)}</section><${Checks} checks=${past.why} />`
+          ${notices(past).map((each) => html`<p class="why" key=${each}>${each}</p>`)}</section><${Checks} checks=${past.why} />`
         : html`<section class="sec"><p class="why">${t("ladder.soon")}</p></section>`}
     </div></aside>`;
 }

@@ -2,7 +2,7 @@
 import { computed, html, signal, useEffect } from "./lib.js";
 import { get, of, patch } from "./api.js";
 import { byUse, flowNames, label, loaded } from "./data.js";
-import { line, moment, money, when } from "./format.js";
+import { line, moment, money, soon, when } from "./format.js";
 import { go, link } from "./route.js";
 import { t } from "./strings.js";
 import { Agent, State, attempt } from "./parts.js";
@@ -12,6 +12,7 @@ import { Agent, State, attempt } from "./parts.js";
 
 const SEARCH_PAUSE_MS = 180;
 const MOST_ROWS = 400;
+const MOST_HITS = 30;
 
 export const wanted = signal("");
 const filter = signal("all");
@@ -38,6 +39,8 @@ export function List({ key_ }) {
   const all = byUse.value;
   const count = (/** @type {string} */ name) => (name === "all" ? all.length : name === "starred" ? all.filter((each) => each.starred).length : all.filter((each) => each.state === name || (name === "parked" && each.state === "queued")).length);
   const names = [...new Set(all.flatMap((each) => each.agents))].sort();
+  const keys = new Set(all.filter(inFilter).map((each) => each.key));
+  const shown = (hits.value ?? []).filter((each) => keys.has(each.key)).slice(0, MOST_HITS);
   return html`<aside class="side l sheet ${listOpen.value || key_ === null ? "open" : ""}" aria-label=${t("conversations")}>
     <div class="sheet-head"><b>${t("conversations")}</b><button type="button" class="btn quiet" onClick=${() => (listOpen.value = false)}>${t("close")}</button></div>
     <div class="find"><input class="field" id="find" type="search" value=${wanted.value} placeholder=${t("find")} aria-label=${t("find")}
@@ -55,8 +58,8 @@ export function List({ key_ }) {
     <div class="scroll" tabindex="0" role="group" aria-label=${t("list")}>
       ${listed.value.slice(0, MOST_ROWS).map((each) => html`<${Row} key=${each.key} each=${each} here=${each.key === key_} />`)}
       ${listed.value.length > MOST_ROWS ? html`<p class="day">${t("list.more", { count: listed.value.length - MOST_ROWS })}</p>` : null}
-      ${hits.value?.length ? html`<p class="day">${t("found.messages")}</p>${hits.value.map((hit) => html`<${Found} key=${`${hit.key}/${hit.message}`} hit=${hit} />`)}` : null}
-      ${loaded.value && !listed.value.length && !hits.value?.length && (wanted.value || filter.value !== "all") ? html`<p class="day">${t("found.nothing")}</p>` : null}
+      ${shown.length ? html`<p class="day">${t("found.messages")}</p>${shown.map((hit) => html`<${Found} key=${`${hit.key}/${hit.message}`} hit=${hit} />`)}` : null}
+      ${loaded.value && !listed.value.length && !shown.length && (wanted.value || filter.value !== "all") ? html`<p class="day">${t("found.nothing")}</p>` : null}
     </div>
     <p class="foot"><span><kbd>j</kbd> <kbd>k</kbd> ${t("foot.move")}</span><span><kbd>e</kbd> ${t("foot.edit")}</span><span><kbd>r</kbd> ${t("foot.retry")}</span><span><kbd>?</kbd> ${t("foot.help")}</span></p></aside>`;
 }
@@ -71,7 +74,7 @@ function useSearch() {
     const stop = new AbortController();
     const timer = setTimeout(async () => {
       try {
-        const found = await get("/search", { text, limit: 30 }, stop.signal);
+        const found = await get("/search", { text, limit: 100 }, stop.signal);
         hits.value = found.filter((/** @type {Hit} */ each) => each.where === "message");
       } catch {
         // The next letter searches again.
@@ -102,15 +105,20 @@ function Row({ each, here }) {
 /** @param {Conversation} each */
 function about_(each) {
   if (each.state === "needs_you" && each.asks) return t("asks", { what: line(each.asks, 90) });
-  if (each.state === "parked" && each.until) return t("until", { time: when(each.until) });
+  if (each.state === "parked" && each.until) return t("until", { time: soon(each.until) });
   if (each.state === "idle" && each.failure) return line(each.failure.message, 90);
-  const [, flow, part = ""] = /^flow\/([^/]+)\/?(.*)$/.exec(each.key) ?? [];
-  return flow === undefined ? each.key : [flowNames.value.get(flow) ?? t("flows"), part].filter(Boolean).join(" · ");
+  return known(each.key);
+}
+
+/** A key, or of a flow its name and the part.  @param {string} key */
+export function known(key) {
+  const [, flow, part = ""] = /^flow\/([^/]+)\/?(.*)$/.exec(key) ?? [];
+  return flow === undefined ? key : [flowNames.value.get(flow) ?? t("flows"), part].filter(Boolean).join(" · ");
 }
 
 /** @param {{hit: Hit}} props */
 const Found = ({ hit }) => html`<a class="row hit" href=${link("conversations", hit.key, hit.message ?? "")}>
-  <span class="t">${marked(hit.snippet, wanted.value.trim())}</span><span class="when">${when(hit.created)}</span><span class="sub">${hit.key}</span></a>`;
+  <span class="t">${marked(hit.snippet, wanted.value.trim())}</span><span class="when">${when(hit.created)}</span><span class="sub">${known(hit.key)}</span></a>`;
 
 /** The words that were looked for, marked.  @param {string} text @param {string} words */
 export function marked(text, words) {

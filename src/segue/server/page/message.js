@@ -2,13 +2,15 @@
 import { html, signal, useEffect, useMemo, useState } from "./lib.js";
 import { get, of, patch, post, remove, segment, submit } from "./api.js";
 import { label, runs } from "./data.js";
-import { bytes, clock, moment, visible, when } from "./format.js";
+import { bytes, clock, moment, plural, visible, when } from "./format.js";
+import { notices } from "./reasons.js";
 import { go } from "./route.js";
 import { stepsOf } from "./steps.js";
 import { t } from "./strings.js";
+import { Code } from "./code.js";
 import { Markdown, Plain } from "./markdown.js";
-import { Copy, ask, attempt, tell } from "./parts.js";
-import { EndLine, LiveTurn, Steps } from "./turn.js";
+import { Copy, ask, attempt, tell, useGrowth } from "./parts.js";
+import { EndLine, LastSaid, LiveTurn, Steps } from "./turn.js";
 import { kept } from "./drafts.js";
 import { Question } from "./question.js";
 import { selected } from "./selection.js";
@@ -38,6 +40,7 @@ function Yours({ key_, message, events, focused, last }) {
     if (edit) editing.set(message.id, true);
     else editing.delete(message.id);
   }, [edit]);
+  const steps = useMemo(() => stepsOf(events ?? NOTHING, true), [events]);
   const asks = (runs.value.get(message.run ?? "")?.questions.length ?? 0) > 0;
   if (!asks && (message.state === "queued" || (message.state === "parked" && message.n === null))) return null;
   const begun = message.state === "running" || message.state === "needs_you";
@@ -53,7 +56,7 @@ function Yours({ key_, message, events, focused, last }) {
         ? html`<${Editor} key_=${key_} message=${message} onDone=${() => setEdit(false)} />`
         : html`<${Plain} text=${version?.text ?? message.text} />`}
       <${Attachments} key_=${key_} message=${message} />
-      ${begun ? null : html`<${Failure} key_=${key_} message=${message} />`}</article>
+      ${begun ? null : html`${focused ? html`<${LastSaid} steps=${steps} run=${message.run ?? ""} />` : html`<${Steps} steps=${steps} run=${message.run ?? ""} />`}<${Failure} key_=${key_} message=${message} />`}</article>
     ${begun && message.run ? html`<${LiveTurn} run=${message.run} events=${events ?? NOTHING} focused=${focused} />` : null}`;
 }
 
@@ -79,10 +82,10 @@ function Answer({ key_, message, events, leftOut, focused }) {
       <${Versions} key_=${key_} message=${message} />
       <span class="r"><${Actions} key_=${key_} message=${message} last=${false} />
         <time title=${moment(message.created)}>${clockOrDay(message.created)}</time></span></div>
-    ${focused || version ? null : html`${leftOut ? html`<p class="boundary"><span>${t("events.left", { count: leftOut })}</span></p>` : null}
+    ${focused || version ? null : html`${leftOut ? html`<p class="boundary"><span>${plural("events.left", leftOut)}</span></p>` : null}
       <${Steps} steps=${steps} run=${message.run ?? ""} except=${texts.at(-1)?.n ?? -1} />`}
     <${Markdown} text=${version?.text ?? message.text} />
-    ${(message.notices ?? []).map((notice) => html`<p class="notice" key=${notice}>${visible(notice)}</p>`)}
+    ${notices(message).map((notice) => html`<p class="notice" key=${notice}>${notice}</p>`)}
     <${EndLine} run=${message.run} mode=${message.mode} usage=${message.usage} cost=${message.cost_usd}
       estimated=${message.cost_estimated} ms=${message.duration_ms} sent=${message.sent} />
   </article>`;
@@ -129,7 +132,7 @@ function Actions({ key_, message, last, onEdit }) {
     ${yours ? html`<button type="button" class="btn quiet small" data-act="retry" onClick=${() => retry(key_, message, last)}>${t("retry")}</button>` : null}
     ${message.n === null ? null : html`<button type="button" class="btn quiet small" onClick=${() => fork(key_, message)}>${t("fork")}</button>
       <button type="button" class="btn quiet small" data-act="truncate" onClick=${() => truncate(key_, message)}>${t("truncate")}</button>`}
-    <${Copy} text=${message.text} label=${t("copy.message")} />
+    <${Copy} text=${chosen(message)?.text ?? message.text} label=${t("copy.message")} />
     <${Copy} text=${message.id} label=${t("copy.id")}>${t("copy.id")}</${Copy}></span>`;
 }
 
@@ -148,7 +151,7 @@ export function truncate(key, message) {
     title: t("truncate.title", { n: message.n ?? "" }), body: t("truncate.body"), confirm: t("truncate"), danger: true,
     act: async () => {
       const { dropped } = await remove(of(key, `/messages/${segment(message.id ?? "")}`));
-      tell(t("truncate.done", { count: dropped }));
+      tell(plural("truncate.done", dropped));
     },
   });
 }
@@ -183,8 +186,10 @@ function Editor({ key_, message, onDone }) {
     else return;
     event.stopPropagation();
   };
+  const field = useGrowth(text);
+  useEffect(() => field.current?.focus(), []);
   return html`<div class="editor"><textarea class="field" rows="3" value=${text} onInput=${type} onKeyDown=${key}
-      aria-label=${t("edit.label")} ref=${(/** @type {any} */ node) => node && !node.dataset.seen && ((node.dataset.seen = "1"), node.focus())}></textarea>
+      aria-label=${t("edit.label")} ref=${field}></textarea>
     <div class="btns"><button type="button" class="btn primary" onClick=${() => save(true)}>${t("edit.again")}</button>
       <button type="button" class="btn" onClick=${() => save(false)}>${t("edit.save")}</button>
       <button type="button" class="btn quiet" onClick=${done}>${t("cancel")}</button>
@@ -203,6 +208,15 @@ function Attachments({ key_, message }) {
   })}</div>`;
 }
 
+/** How to log in to an account, if its agent has a command for it.  @param {{account: string}} props */
+function Login({ account }) {
+  const [command, setCommand] = useState("");
+  useEffect(() => {
+    void get(`/accounts/${segment(account)}`).then((found) => setCommand(found.login_command ?? "")).catch(() => undefined);
+  }, [account]);
+  return command ? html`<p>${t("failure.login")}</p><${Code} text=${command} language="bash" />` : null;
+}
+
 /** Why a message has no answer, what is safe, and what to do next.  @param {{key_: string, message: Message}} props */
 function Failure({ key_, message }) {
   const { failure, state } = message;
@@ -217,6 +231,7 @@ function Failure({ key_, message }) {
   if (!failure) return null;
   return html`<div class="ask failed"><p class="lead">${t(`failure.${failure.kind}`)}</p>
     <pre class="quote">${visible(failure.message)}</pre><p class="dim">${t("failure.safe")} ${message.tools_run ? t("failure.tools") : ""}</p>
+    ${failure.kind === "auth" && message.account ? html`<${Login} account=${message.account} />` : null}
     <div class="btns"><button type="button" class="btn small" onClick=${() => retry(key_, message, true)}>${t("retry")}</button></div>
     <${EndLine} run=${message.run} mode=${message.mode} usage=${message.usage} cost=${message.cost_usd}
       estimated=${message.cost_estimated} ms=${message.duration_ms} sent=${message.sent} /></div>`;

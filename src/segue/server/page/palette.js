@@ -3,9 +3,10 @@ import { html, signal, useEffect, useState } from "./lib.js";
 import { get } from "./api.js";
 import { byUse, label } from "./data.js";
 import { line, when } from "./format.js";
-import { VIEWS, link } from "./route.js";
+import { VIEWS, link, route } from "./route.js";
 import { t } from "./strings.js";
-import { Dialog, State } from "./parts.js";
+import { actionsOf } from "./actions.js";
+import { Dialog, State, attempt } from "./parts.js";
 import { marked } from "./list.js";
 import { themes } from "./theme.js";
 import { focused } from "./selection.js";
@@ -19,8 +20,16 @@ const MOST = 8;
 /** @param {string} to */
 const goTo = (to) => () => (location.hash = to);
 
+/** What can be done with the conversation that is open.  @returns {Item[]} */
+function actions() {
+  const { view, parts: [key] } = route.peek();
+  if (view !== "conversations" || !key) return [];
+  return actionsOf(key).map(({ id, text, act, to }) => ({ id, group: "do", text, act: to ? goTo(to) : () => attempt(async () => act?.()) }));
+}
+
 /** @returns {Item[]} */
 const commands = () => [
+  ...actions(),
   ...VIEWS.map((view) => ({ id: view, group: "go", text: t(view), act: goTo(link(view)) })),
   { id: "new", group: "go", text: t("new.title"), act: goTo(link("conversations")) },
   { id: "focused", group: "do", text: t("key.focused"), act: () => (focused.value = !focused.value) },

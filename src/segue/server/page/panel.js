@@ -2,7 +2,8 @@
 import { html, signal, useEffect } from "./lib.js";
 import { get, of, segment } from "./api.js";
 import { conversations, label, missed, runs } from "./data.js";
-import { bytes, capital, duration, home, moment, money, percent, tokens, visible } from "./format.js";
+import { bytes, capital, duration, home, moment, money, percent, tokens } from "./format.js";
+import { notices } from "./reasons.js";
 import { link } from "./route.js";
 import { t } from "./strings.js";
 import { Copy, Gauge } from "./parts.js";
@@ -66,7 +67,7 @@ function Past({ turn: past }) {
       ${past.rungs.length ? html`<${Ladder} rungs=${past.rungs} />` : html`<p class="why">${t("ladder.none")}</p>`}
       <p class="why">${past.predicted_usd === null ? t("ladder.cost", { cost: money(past.cost_usd, past.cost_estimated) }) : t("ladder.predicted", { predicted: money(past.predicted_usd), cost: money(past.cost_usd, past.cost_estimated) })}
         ${past.saved.usd ? ` ${t("ladder.saved", { usd: money(past.saved.usd) })}` : ""}</p>
-      ${past.notices.map((each) => html`<p class="why" key=${each}>${visible(each)}</p>`)}${back()}</section>
+      ${notices(past).map((each) => html`<p class="why" key=${each}>${each}</p>`)}${back()}</section>
     <${Checks} checks=${past.why} />
     <section class="sec"><h2>${t("turn")}</h2><dl class="kv">
       <dt>${t("turn.run")}</dt><dd><${Copy} class="copy" text=${past.run} label=${t("copy.id")}>${past.run}</${Copy}></dd>
@@ -75,7 +76,7 @@ function Past({ turn: past }) {
       <dt>${t("turn.time")}</dt><dd>${duration(past.duration_ms)}</dd>
       <dt>${t("turn.tools")}</dt><dd>${past.tools_run ?? "–"}${past.tools_denied?.count ? ` · ${t("turn.denied", { count: past.tools_denied.count })}` : ""}</dd>
       ${past.session_id ? html`<dt>${t("turn.session")}</dt><dd><a class="link mono" href=${link("sessions", past.agent, past.session_id)}>${past.session_id.slice(0, 8)}…</a></dd>` : null}
-      ${past.attempts.length > 1 ? html`<dt>${t("turn.attempts")}</dt><dd class="wrap">${past.attempts.map((each) => `${t(`mode.${each.mode}`)}: ${each.outcome}`).join(", ")}</dd>` : null}
+      ${past.attempts.length > 1 ? html`<dt>${t("turn.attempts")}</dt><dd class="wrap">${past.attempts.map((each) => `${t(`mode.${each.mode}`)}: ${t(each.outcome === "ok" ? "lineage.step.ok" : `failure.${each.outcome}`)}`).join(", ")}</dd>` : null}
     </dl></section>`;
 }
 

@@ -1,5 +1,5 @@
 // Small parts that all views share: marks, badges, buttons that copy, bars, dialogs.
-import { html, signal, useEffect, useRef, useState } from "./lib.js";
+import { html, signal, useEffect, useLayoutEffect, useRef, useState } from "./lib.js";
 import { mark, percent, tokens } from "./format.js";
 import { t } from "./strings.js";
 
@@ -28,12 +28,30 @@ const COPIED_MS = 1500;
 export function Copy({ text, class: kind = "btn quiet small", label, children }) {
   const [done, setDone] = useState(false);
   const copy = async () => {
-    await navigator.clipboard.writeText(typeof text === "function" ? await text() : text);
+    const sure = await attempt(async () => {
+      await navigator.clipboard.writeText(typeof text === "function" ? await text() : text);
+      return true;
+    });
+    if (!sure) return;
     setDone(true);
     setTimeout(() => setDone(false), COPIED_MS);
   };
-  return html`<button type="button" class=${kind} onClick=${copy} aria-label=${label} title=${label}>
+  // A name contains what is seen of the button.
+  const name = label && typeof children === "string" && !label.includes(children) ? `${label}: ${children}` : label;
+  return html`<button type="button" class=${kind} onClick=${copy} aria-label=${name} title=${name}>
     ${done ? t("copy.done") : (children ?? t("copy"))}</button>`;
+}
+
+/** For a field that grows with its text.  @param {string} value */
+export function useGrowth(value) {
+  const ref = useRef(/** @type {HTMLTextAreaElement | null} */ (null));
+  useLayoutEffect(() => {
+    const node = ref.current;
+    if (!node) return;
+    node.style.height = "auto";
+    node.style.height = `${Math.min(node.scrollHeight + 2, innerHeight * 0.4)}px`;
+  }, [value]);
+  return ref;
 }
 
 /** How full a window is.  @param {{used: number | null, window: number | null, warn?: number, words?: boolean}} props */

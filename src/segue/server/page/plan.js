@@ -1,9 +1,9 @@
 // What sending will do and cost, in one line above the entry.
 import { html, signal } from "./lib.js";
-import { label } from "./data.js";
+import { conversations, label } from "./data.js";
 import { capital, home, limits, money, tokens } from "./format.js";
 import { t } from "./strings.js";
-import { Mode } from "./parts.js";
+import { Gauge, Mode } from "./parts.js";
 import { reason } from "./reasons.js";
 import { select } from "./selection.js";
 
@@ -27,11 +27,12 @@ export function PlanLine({ draft, busy, key_ }) {
   const earlier = Math.max(0, plan.sends.text_messages - 1);
   const kind = plan.mode === "resume" && earlier ? "catchup" : plan.mode === "fresh" && key_ === null ? "first" : plan.mode;
   const counted = (kind === "catchup" || kind === "replay") && earlier === 1 ? `${kind}.one` : kind;
+  const context = KEEPS.includes(plan.mode) ? conversations.value.get(key_ ?? "")?.context : null;
   const said = t(`plan.${counted}`, { agent: label(plan.agent), count: earlier, cwd: home(plan.cwd) });
   return html`<p class="plan" role="status"><${Mode} mode=${plan.mode} button=${true} onClick=${() => select(null)}
       name=${`${t(`mode.${plan.mode}`)}: ${t("plan.why")}`} /><span>${said}${busy ? t("plan.queued") : ""}${said.endsWith(".") || !costs(rung).length ? "" : ":"}
     ${costs(rung).map((each, at) => html`${at ? ", " : " "}${each}`)}
-    ${because(plan, draft)}</span><${Limit} all=${plan.limits} /></p>`;
+    ${because(plan, draft)}</span><${Gauge} used=${context?.used ?? null} window=${context?.window ?? null} /><${Limit} all=${plan.limits} /></p>`;
 }
 
 /** What is known of its price; an empty message adds nothing.  @param {import("./types").RungShown | undefined} rung */

@@ -3,6 +3,7 @@ import { html, useEffect, useState } from "./lib.js";
 import { call, get, post } from "./api.js";
 import { label } from "./data.js";
 import { bytes, home, line, moment, plural, when } from "./format.js";
+import { reason } from "./reasons.js";
 import { t } from "./strings.js";
 import { Agent, Dialog, attempt, tell } from "./parts.js";
 import { agentsSeen, load, sessions, nameOf } from "./sessions-data.js";
@@ -69,7 +70,7 @@ export function Prune({ onClose }) {
       ${problem ? html`<p class="t-failed" role="alert">${line(problem, 300)}</p>` : report === null ? html`<p class="dim" role="status">${t("prune.looking")}</p>` : html`<${Going} report=${report} />`}</div>
     <footer>${sure && report ? html`<span role="alert">${t("prune.sure")}</span>` : null}<span class="r">
       <button type="button" class="btn" onClick=${sure ? () => setSure(false) : onClose}>${t("cancel")}</button>
-      ${sure ? html`<button type="button" class="btn danger" disabled=${busy} onClick=${prune}>${t("prune.yes", { count })}</button>`
+      ${sure ? html`<button type="button" class="btn danger" disabled=${busy} onClick=${prune}>${plural("prune.yes", count)}</button>`
         : html`<button type="button" class="btn" disabled=${!count || problem !== ""} onClick=${() => setSure(true)}>${count ? t("prune.delete", { size: bytes(report?.freed) }) : t("delete")}…</button>`}</span></footer></${Dialog}>`;
 }
 
@@ -81,7 +82,7 @@ function Going({ report }) {
     <div class="tw" tabindex="0" role="region" aria-label=${t("prune.list")}><table><thead><tr><th><span class="vh">${t("agent")}</span></th><th>${t("sessions.title")}</th><th>${t("prune.why")}</th><th>${t("sessions.used")}</th><th class="num">${t("sessions.size")}</th></tr></thead>
       <tbody>${report.sessions.slice(0, MOST).map((each) => html`<tr key=${nameOf(each.agent, each.id)}><td><${Agent} agent=${each.agent} label=${label(each.agent)} /></td>
         <td class="ti" title=${line(home(each.path), 500)}>${line(sessions.value.get(nameOf(each.agent, each.id))?.title ?? "", 100) || each.id.slice(0, 8)}</td>
-        <td class="wy">${line(each.why, 200)}</td><td class="nw" title=${moment(each.last_used)}>${when(each.last_used)}</td><td class="num">${bytes(each.size)}</td></tr>`)}
+        <td class="wy">${line(reason(each.why, each.why_clauses), 200)}</td><td class="nw" title=${moment(each.last_used)}>${when(each.last_used)}</td><td class="num">${bytes(each.size)}</td></tr>`)}
       ${report.homes.map((path) => html`<tr key=${path}><td></td><td class="ti" colspan="4">${line(home(path), 300)}</td></tr>`)}</tbody></table></div>
     ${report.sessions.length > MOST ? html`<p class="dim">${t("prune.more", { count: report.sessions.length - MOST })}</p>` : null}`;
 }

@@ -4,6 +4,7 @@ import { post, segment } from "./api.js";
 import { label } from "./data.js";
 import { money, visible } from "./format.js";
 import { t } from "./strings.js";
+import { Given } from "./code.js";
 import { Markdown } from "./markdown.js";
 import { attempt } from "./parts.js";
 import { kept, useKept } from "./drafts.js";
@@ -84,7 +85,7 @@ function Permission({ question, run }) {
   return html`<form class="ask" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}
       aria-label=${t("permission.title", { agent: label(run.agent), tool: question.tool ?? "" })}>
     <p class="lead">${t("permission.title", { agent: label(run.agent), tool: visible(question.tool ?? "") })}</p>
-    <pre class="quote" tabindex="0" dir="ltr">${visible(typeof question.input === "string" ? question.input : JSON.stringify(question.input, null, 2) ?? "")}</pre>
+    <div class="given"><${Given} input=${question.input} whole=${true} /></div>
     <div class="btns"><button type="button" class="btn primary" onClick=${() => answer({ allow: true })}>${t("permission.allow")}</button>
       ${question.lapsed ? null : html`<button type="button" class="btn" onClick=${() => answer({ always: true })}>${t("permission.always")}</button>`}
       <button type="button" class="btn" onClick=${() => answer({ allow: false, ...(why ? { content: why } : {}) })}>${t("permission.deny")}</button>

@@ -3,7 +3,7 @@ import { html, useEffect } from "./lib.js";
 import { patch, post, remove, segment } from "./api.js";
 import { loaded, unfinished } from "./data.js";
 import { useKept } from "./drafts.js";
-import { clock, line, visible, when } from "./format.js";
+import { line, soon, visible } from "./format.js";
 import { t } from "./strings.js";
 import { attempt, tell } from "./parts.js";
 
@@ -55,6 +55,6 @@ function Waiting({ run, text, setText, at, count }) {
 /** @param {Run} run @param {number} at */
 function stateOf(run, at) {
   if (run.held_by) return t("queue.held");
-  if (run.not_before !== null) return t("until", { time: run.not_before - Date.now() < 43_200_000 ? clock(run.not_before) : when(run.not_before) });
+  if (run.not_before !== null) return t("until", { time: soon(run.not_before) });
   return t("queue.place", { place: at + 1 });
 }

@@ -1,5 +1,5 @@
-// Reasons: the daemon says them in English. In another language, they are put together from their clauses.
-import { bytes, home, limits, money, number, percent, tokens } from "./format.js";
+// Reasons and notices: the daemon says them in English. In another language, they are put together from their clauses.
+import { bytes, home, limits, money, number, percent, tokens, visible } from "./format.js";
 import { knows, t } from "./strings.js";
 
 /** @typedef {import("./types").Clause} Clause */
@@ -23,3 +23,6 @@ function told({ code, values = {} }) {
 export function reason(text, clauses = []) {
   return clauses.length && clauses.every(({ code }) => knows(`why.${code}`)) ? clauses.map(told).join(t("why.then")) : text;
 }
+
+/** The notices of a turn.  @param {{notices?: string[], notice_clauses?: Clause[][]}} turn */
+export const notices = ({ notices: texts = [], notice_clauses: clauses = [] }) => texts.map((text, at) => visible(reason(text, clauses[at])));

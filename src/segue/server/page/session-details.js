@@ -3,6 +3,7 @@ import { html, signal, useEffect, useState } from "./lib.js";
 import { get, post } from "./api.js";
 import { label, missed } from "./data.js";
 import { bytes, home, line, moment, percent, plural, tokens, visible, when } from "./format.js";
+import { reason } from "./reasons.js";
 import { go, link } from "./route.js";
 import { t } from "./strings.js";
 import { Choice, Copy, attempt, tell } from "./parts.js";
@@ -66,7 +67,7 @@ function Facts({ session, info }) {
       ${session.conversation ? html`<dt>${t("sessions.conversation")}</dt><dd><a class="link" href=${link("conversations", session.conversation)}>${line(session.conversation, 80)}</a></dd>` : null}
       <dt>${t("session.cwd")}</dt><dd class="mono" title=${line(session.cwd ?? "", 500)}>${line(home(session.cwd), 200) || "–"}</dd>
       ${info ? html`<${Resume} info=${info} />` : null}
-      ${session.trouble ? html`<dt>${t("sessions.trouble")}</dt><dd class="wrap t-failed">${line(session.trouble, 300)}</dd>` : null}
+      ${session.trouble ? html`<dt>${t("sessions.trouble")}</dt><dd class="wrap t-failed">${line(reason(session.trouble, session.trouble_clauses), 300)}</dd>` : null}
       ${more ? html`<dt>${t("session.id")}</dt><dd><${Copy} class="copy" text=${session.id} label=${t("copy.id")}>${session.id}</${Copy}></dd>
         <dt>${t("session.file")}</dt><dd><${Copy} class="copy" text=${session.path} label=${t("sessions.copy.path")}>${line(home(session.path), 300)}</${Copy}></dd>
         ${session.parent ? html`<dt>${t("sessions.parent")}</dt><dd><a class="link mono" href=${link("sessions", session.agent, session.parent)}>${line(session.parent, 12)}</a></dd>` : null}

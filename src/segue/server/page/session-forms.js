@@ -3,6 +3,7 @@ import { html, useEffect, useState } from "./lib.js";
 import { drawn, once, post } from "./api.js";
 import { kept } from "./drafts.js";
 import { bytes, home, line, visible } from "./format.js";
+import { reason } from "./reasons.js";
 import { go, link } from "./route.js";
 import { t } from "./strings.js";
 import { Copy, attempt } from "./parts.js";
@@ -61,7 +62,7 @@ export function CheckResult({ report, busy, onRepair }) {
 
 /** @param {{agent: string, session: string, findings: Finding[]}} props */
 const Findings = ({ agent, session, findings }) => html`<ul>${findings.map((each) => html`<li key=${each.check} class=${each.level}><b>${line(each.check, 60)}</b>
-  <span>${line(each.means, 500)}${each.do ? html` <span class="dim">${t("sessions.do", { what: line(each.do, 500) })}</span>` : null}
+  <span>${line(reason(each.means, each.means_clauses), 500)}${each.do ? html` <span class="dim">${t("sessions.do", { what: line(reason(each.do, each.do_clauses), 500) })}</span>` : null}
     ${each.where.map((place, at) => html` <a class="link mono" key=${place} href=${link("sessions", agent, session, place)} aria-label=${t("sessions.place", { at: at + 1 })}>${at + 1}</a>`)}</span></li>`)}</ul>`;
 
 /** @param {{session: Session}} props */
@@ -87,10 +88,10 @@ function Repaired({ session, report }) {
   if (report.session === session.id) return html`<p class="why" role="status">${t("sessions.repair.none")}</p>`;
   return html`<div class="ses-findings" role="status"><p><b>${t("sessions.repair.done")}</b> <a class="link mono" href=${link("sessions", report.agent, report.session)}>${report.session.slice(0, 8)}…</a>${" · "}
       ${bytes(report.size_before)} → ${bytes(report.size)}</p>
-    <ul class="done">${report.done.map((each) => html`<li key=${each}>${line(each, 300)}</li>`)}
-      <li>${report.rehearsed ? t("sessions.rehearsed") : report.rehearsed === false ? html`<b class="t-failed">${t("sessions.rehearsed.not")}</b>` : visible(report.why_not)}</li>
+    <ul class="done">${report.done.map((each, at) => html`<li key=${each}>${line(reason(each, report.done_clauses[at]), 300)}</li>`)}
+      <li>${report.rehearsed ? t("sessions.rehearsed") : report.rehearsed === false ? html`<b class="t-failed">${t("sessions.rehearsed.not")}</b>` : visible(reason(report.why_not, report.why_not_clauses))}</li>
       ${report.conversation ? html`<li>${t("sessions.repair.moves", { key: line(report.conversation, 80) })}</li>` : null}
-      ${report.stays ? html`<li>${line(report.stays, 300)}</li>` : null}</ul>
+      ${report.stays ? html`<li>${line(reason(report.stays, report.stays_clauses), 300)}</li>` : null}</ul>
     <${Findings} agent=${report.agent} session=${report.session} findings=${report.findings.filter((each) => each.level !== "ok")} />
     <p class="why"><${Copy} class="copy" text=${report.path} label=${t("sessions.copy.path")}>${line(home(report.path), 300)}</${Copy}></p></div>`;
 }

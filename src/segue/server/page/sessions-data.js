@@ -3,6 +3,7 @@ import { batch, computed, effect, signal } from "./lib.js";
 import { get, segment } from "./api.js";
 import { conversations } from "./data.js";
 import { kept } from "./drafts.js";
+import { reason } from "./reasons.js";
 
 /** @typedef {import("./types").SessionShown} Session */
 /** @typedef {import("./types").CopyShown} CopyShown */
@@ -95,7 +96,8 @@ function rowOf(each, isKept) {
     about: (each.last_prompt !== each.title && each.last_prompt) || "", model: each.model ?? "", cwd: each.cwd ?? "", used: each.last_used,
     messages: each.messages, estimated: each.messages_estimated, size: each.size,
     context: used !== null && window ? used / window : null, tokens: each.context, cost: each.cost_usd, expires: each.expires,
-    kept: isKept, gone: false, conversation: each.conversation, pinned: each.pinned, trouble: each.trouble,
+    kept: isKept, gone: false, conversation: each.conversation, pinned: each.pinned,
+    trouble: each.trouble && reason(each.trouble, each.trouble_clauses),
   };
 }
 

@@ -1,6 +1,7 @@
 // The settings in effect, in words, each with its name in the configuration.
 import { html } from "./lib.js";
-import { bytes, duration, home, line, money, percent, visible } from "./format.js";
+import { bytes, duration, home, line, money, percent } from "./format.js";
+import { notices } from "./reasons.js";
 import { t } from "./strings.js";
 
 /** @typedef {import("./types").SettingsShown} Shown */
@@ -69,7 +70,7 @@ function named(name, key) {
 export function Settings({ settings }) {
   const prices = Object.entries(settings.prices);
   return html`<section class="part" id="settings"><h2>${t("setup.settings")} <span class="r">${t("setup.settings.help")}</span></h2>
-    ${settings.notices.map((each) => html`<p class="why" key=${each}>! ${visible(each)}</p>`)}
+    ${notices(settings).map((each) => html`<p class="why" key=${each}>! ${each}</p>`)}
     <div class="groups"><${Group} name="files" entries=${FILES.map((key) => [key, home(settings[key] ?? "") || null])} keys=${false} />
       ${GROUPS.map((group) => html`<${Group} key=${group} name=${group} entries=${Object.entries(settings[group] ?? {})} />`)}
       ${settings.agents.length ? html`<${Group} name="programs" entries=${settings.agents.map((each) => [each.agent, each.program])} plain=${true} keys=${false} />` : null}</div>

@@ -4,6 +4,7 @@ import { get } from "./api.js";
 import { agents, missed, runs } from "./data.js";
 import { connection } from "./feed.js";
 import { bytes, clock, home, limits, line, moment, plural, visible } from "./format.js";
+import { reason } from "./reasons.js";
 import { LANGUAGES, choose, language, t } from "./strings.js";
 import { theme, wear } from "./theme.js";
 import { Agent, Choice, Copy, attempt, tell } from "./parts.js";
@@ -82,7 +83,7 @@ function Doctor() {
 /** @param {{finding: Finding}} props */
 const Found = ({ finding }) => html`<li class=${finding.level}><span class="v" aria-hidden="true">${SIGNS[finding.level] ?? "·"}</span>
   <span class="vh">${t(`setup.is.${finding.level}`)}: </span><b>${line(finding.check, 60)}</b>
-  <span class="what">${visible(finding.what)}${finding.fix ? html`<span class="fix">→ ${visible(finding.fix)}</span>` : null}</span></li>`;
+  <span class="what">${visible(reason(finding.what, finding.what_clauses))}${finding.fix ? html`<span class="fix">→ ${visible(reason(finding.fix, finding.fix_clauses))}</span>` : null}</span></li>`;
 
 function Agents() {
   const here = agents.value.filter((each) => each.path !== null);

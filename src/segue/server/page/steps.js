@@ -2,16 +2,16 @@
 
 /** @typedef {import("./types").FeedEvent} FeedEvent */
 /**
- * @typedef {{kind: "text", n: number, text: string}
- *   | {kind: "thinking", n: number, text: string}
+ * @typedef {Said
  *   | {kind: "note", n: number, name: "compacted" | "retry" | "notice", text: string}
  *   | Tool} Step
+ * @typedef {{kind: "text" | "thinking", n: number, text: string, cut: boolean}} Said ``cut``: only its beginning
  * @typedef {{kind: "tool", n: number, id: string, name: string, input: any, cut: boolean, ms: number,
  *   children: Tool[], result: {n: number, ok: boolean, output: string, exit: number | null, denied: boolean, cut: boolean, ms: number} | null}} Tool
  */
 
-/** @param {FeedEvent[]} events @returns {Step[]} */
-export function stepsOf(events) {
+/** @param {FeedEvent[]} events @param {boolean} [over] the run has ended: nothing runs any more @returns {Step[]} */
+export function stepsOf(events, over = false) {
   /** @type {Step[]} */
   const steps = [];
   /** @type {Map<string, Tool>} */
@@ -20,7 +20,7 @@ export function stepsOf(events) {
     switch (event.type) {
       case "text":
       case "thinking":
-        if (event.text.trim()) steps.push({ kind: event.type, n, text: event.text });
+        if (event.text.trim()) steps.push({ kind: event.type, n, text: event.text, cut: Boolean(cut) });
         break;
       case "tool-call": {
         const tool = /** @type {Tool} */ ({
@@ -52,6 +52,9 @@ export function stepsOf(events) {
       default:
     }
   }
+  if (over)
+    for (const tool of calls.values())
+      tool.result ??= { n: -1, ok: false, output: "", exit: null, denied: false, cut: false, ms: events.at(-1)?.ms ?? tool.ms };
   return steps;
 }
 
@@ -92,6 +95,31 @@ export function edits(input) {
   if (typeof input.content === "string" && path) return [{ path, before: "", after: input.content }];
   return [];
 }
+
+/** What an input says beside the change that is shown of it.  @param {any} input @returns {Record<string, unknown>} */
+export function besides(input) {
+  if (typeof input !== "object" || input === null) return {};
+  const patch = patchOf(input);
+  const names = typeof (input.new_string ?? input.new_str) === "string"
+    ? ["old_string" in input ? "old_string" : "old_str", "new_string" in input ? "new_string" : "new_str"]
+    : Array.isArray(input.edits) ? ["edits"] : ["content"];
+  const shown = new Set([input.file_path == null ? "path" : "file_path", ...names]);
+  const of = (/** @type {any} */ each) => Object.keys(each).every((name) => /^(old|new)_str(ing)?$/.test(name));
+  if (Array.isArray(input.edits) && !input.edits.every(of)) shown.delete("edits");
+  return Object.fromEntries(Object.entries(input).filter(([name, value]) => (patch === null ? !shown.has(name) : value !== patch)));
+}
+
+/** @param {any} input */
+export function shownInput(input) {
+  if (typeof input !== "object" || input === null) return String(input ?? "");
+  const entries = Object.entries(input);
+  const only = entries.length === 1 ? entries[0]?.[1] : null;
+  return typeof only === "string" ? only : JSON.stringify(input, null, 2);
+}
+
+const MOST_OUTPUT = 200_000;
+/** @param {string} text */
+export const clipped = (text) => (text.length > MOST_OUTPUT ? `${text.slice(0, MOST_OUTPUT)}…` : text);
 
 /** A patch as text, if the input holds one.  @param {any} input */
 export function patchOf(input) {

@@ -3,13 +3,12 @@ import { html, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./l
 import { conversations, label } from "./data.js";
 import { on } from "./feed.js";
 import { bytes, clock, duration, line, moment, plural, visible, when } from "./format.js";
-import { argument, edits, patchOf } from "./steps.js";
+import { argument, clipped, edits, patchOf, shownInput } from "./steps.js";
 import { t } from "./strings.js";
 import { Amount, Diff, changed } from "./code.js";
 import { Markdown, Plain } from "./markdown.js";
 import { focused, wanted } from "./sessions-data.js";
 import { Transcript, isNote, isSaid } from "./transcript-data.js";
-import { clipped, shownInput } from "./turn.js";
 
 /** @typedef {import("./types").Entry} Entry */
 /** @typedef {import("./transcript-data.js").Page} Page */
@@ -349,6 +348,6 @@ function Side({ entries, links }) {
   return html`<div class="m" data-id=${entries[0]?.id}><details class="tools tool" open=${open} onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}>
     <summary><b>${t("transcript.side")}</b><span class="arg">${line(first?.text ?? "", 200)}</span><span class="res">${plural("transcript.entries", entries.length)}</span></summary>
     ${open ? html`<div class="sub-chain"><${PageView} page=${page} links=${links} agent=${null} focused=${false} />
-      ${own.length > shown.length ? html`<p class="earlier">${t("events.left", { count: own.length - shown.length })}</p>` : null}</div>` : null}</details></div>`;
+      ${own.length > shown.length ? html`<p class="earlier">${plural("events.left", own.length - shown.length)}</p>` : null}</div>` : null}</details></div>`;
 }
 

@@ -474,6 +474,8 @@ export interface Finding {
   means: string;
   do: string;
   where: string[];
+  means_clauses: Clause[];
+  do_clauses: Clause[];
 }
 
 export interface Fingerprint {
@@ -728,6 +730,7 @@ export interface LogMessage {
   duration_ms: number | null;
   tools_run: number | null;
   notices: string[];
+  notice_clauses: Clause[][];
   context: Context | null;
   predicted_usd: number | null;
   versions: number;
@@ -870,6 +873,7 @@ export interface PrunedSession {
   conversation: string | null;
   path: string;
   why: string;
+  why_clauses: Clause[];
 }
 
 export interface Question {
@@ -919,6 +923,9 @@ export interface RepairReport {
   findings: Finding[];
   conversation: string | null;
   stays: string | null;
+  done_clauses: Clause[][];
+  why_not_clauses: Clause[];
+  stays_clauses: Clause[];
 }
 
 export interface RestoreReport {
@@ -1107,6 +1114,7 @@ export interface SessionInfo {
   path: string;
   trouble: string | null;
   command: string | null;
+  trouble_clauses: Clause[];
   load: Load;
   counts: Tally;
 }
@@ -1142,6 +1150,7 @@ export interface SessionShown {
   path: string;
   trouble: string | null;
   command: string | null;
+  trouble_clauses: Clause[];
 }
 
 export interface SettingsShown {
@@ -1166,6 +1175,7 @@ export interface SettingsShown {
   prices: Record<string, Price>;
   models: Record<string, Model>;
   notices: string[];
+  notice_clauses: Clause[][];
 }
 
 export interface SetupFinding {
@@ -1173,6 +1183,8 @@ export interface SetupFinding {
   level: "bad" | "note" | "ok" | "warn";
   what: string;
   fix: string;
+  what_clauses: Clause[];
+  fix_clauses: Clause[];
 }
 
 export interface SpentOn {
@@ -1306,6 +1318,7 @@ export interface Turn {
   tools_denied: DeniedTools | null;
   attempts: AttemptShown[];
   notices: string[];
+  notice_clauses: Clause[][];
   duration_ms: number;
   rungs: RungShown[];
   agent_version: string | null;
@@ -1369,6 +1382,7 @@ export interface UnpaidTurn {
   saved_usd: number | null;
   usage: Usage;
   reason: string;
+  clauses: Clause[];
 }
 
 export interface Usage {

@@ -2,6 +2,7 @@
 import { html, useState } from "./lib.js";
 import { conversations, label } from "./data.js";
 import { line, moment, money, percent, tokens, when } from "./format.js";
+import { reason } from "./reasons.js";
 import { link } from "./route.js";
 import { t } from "./strings.js";
 import { Mode } from "./parts.js";
@@ -122,7 +123,7 @@ export function UnpaidTable({ turns, resumed }) {
       html`<${Mode} mode=${each.mode} />`,
       money(each.cost_usd),
       money(each.saved_usd === null ? null : Math.max(0, -each.saved_usd)),
-      line(each.reason, 400),
+      line(reason(each.reason, each.clauses), 400),
     ],
   }));
   return html`<section class="part" data-table="unpaid"><h2>${t("usage.unpaid.title")}<span class="dim">${turns.length ? t("usage.unpaid.sum", { count: turns.length, resumed, usd: money(lost) }) : ""}</span><span class="r">${t("usage.unpaid.note")}</span></h2>
