@@ -31,6 +31,11 @@ ARGUMENTS = (
 expect.set_options(timeout=WAIT_MS)
 
 
+def whole_browser() -> str | None:
+    """Chromium with its windows. The headless shell is the same without them, and needs less time."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
 @pytest.fixture(scope="session")
 def playwright_() -> Iterator[Playwright]:
     with sync_playwright() as started:
@@ -46,7 +51,7 @@ def alone() -> None:
 
 @pytest.fixture(scope="session")
 def browser(alone: None, playwright_: Playwright) -> Iterator[Browser]:
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    program = shutil.which("chromium-headless-shell") or whole_browser()
     if program is None:
         pytest.fail("chromium is missing: make packages")
     started = playwright_.chromium.launch(executable_path=program, args=list(ARGUMENTS))

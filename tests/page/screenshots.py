@@ -23,7 +23,7 @@ from tests import isolation
 from tests.integration.conftest import Program
 from tests.integration.server.conftest import Daemon, finish, start
 from tests.page import stage
-from tests.page.conftest import ARGUMENTS
+from tests.page.conftest import ARGUMENTS, whole_browser
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "src" / "segue" / "server" / "page"
@@ -175,10 +175,7 @@ def _take(folder: Path, views: list[View], target: Path) -> int:
         stage.present(daemon)
         named = stage.flows(daemon) if any("{" in each.address for each in views) else {}
         with sync_playwright() as playwright:
-            program = (
-                shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
-            )
-            browser = playwright.chromium.launch(executable_path=program, args=list(ARGUMENTS))
+            browser = playwright.chromium.launch(executable_path=whole_browser(), args=list(ARGUMENTS))
             try:
                 large = [
                     each for form in FORMS for each in _pictures(browser, daemon, views, form, target, named)

@@ -339,6 +339,7 @@ def _earlier(
         "cost_usd": cost,
         "predicted_usd": predicted,
         "notices": notices,
+        "notice_clauses": [[] for _ in notices],
         "agent_version": version,
     }
     told["saved"] |= {"usd": saved}

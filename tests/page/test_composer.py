@@ -13,15 +13,16 @@ from tests.integration.server.conftest import Daemon
 from tests.page.conftest import picture
 from tests.page.test_conversations import answers, converse, send
 
-DROP = """([kind, name, data, type]) => {
+DROP = """([kind, name, data, type, place = "#entry", text = ""]) => {
   const transfer = new DataTransfer();
   const bytes = Uint8Array.from(atob(data), (each) => each.charCodeAt(0));
-  transfer.items.add(new File([bytes], name, { type }));
+  if (name) transfer.items.add(new File([bytes], name, { type }));
+  if (text) transfer.items.add(text, "text/plain");
   const more = { bubbles: true, cancelable: true };
   const event = kind === "paste"
     ? new ClipboardEvent("paste", { ...more, clipboardData: transfer })
     : new DragEvent("drop", { ...more, dataTransfer: transfer });
-  document.querySelector("#entry").dispatchEvent(event);
+  document.querySelector(place).dispatchEvent(event);
   return event.defaultPrevented;
 }"""
 ACCOUNTS = "".join(
@@ -42,8 +43,11 @@ def folder(page: Page, path: object) -> None:
 
 def test_the_panel_explains_the_turn_that_the_line_announces(page: Page, daemon: Daemon) -> None:
     converse(page, daemon, "remember number 456")
+    gauge = page.locator(".composer .plan .gauge")
+    expect(gauge.get_by_role("img")).to_have_attribute("aria-label", re.compile(r"of [\d.]+k"))
     page.get_by_role("switch", name="Fresh session").check()
     expect(page.locator(".composer .plan")).to_contain_text("Sends 2 earlier messages")
+    expect(gauge).to_have_count(0)
     page.locator(".composer .plan .mode").click()
     panel = page.locator(".side.r")
     expect(panel.get_by_role("heading", name="The next turn: replay")).to_be_visible()
@@ -160,3 +164,32 @@ def test_an_edit_in_the_queue_outlives_a_reload_and_the_start_of_its_run(page: P
     page.reload()
     expect(page.locator("#entry")).to_have_value("[[say changed]]")
     expect(page.locator(".waiting")).to_have_count(0)
+
+
+def test_files_may_be_dropped_anywhere_and_text_is_left_to_the_browser(page: Page, daemon: Daemon) -> None:
+    converse(page, daemon, "hello")
+    data = base64.b64encode(png()).decode()
+    assert page.evaluate(DROP, ["drop", "dot.png", data, "image/png", ".dialogue"])
+    expect(page.locator(".entry .file")).to_have_count(1)
+    assert not page.evaluate(DROP, ["drop", "", "", "", ".dialogue", "some words"])
+    assert not page.evaluate(DROP, ["paste", "cells.png", data, "image/png", "#entry", "a\tb"])
+    expect(page.locator(".entry .file")).to_have_count(1)
+
+
+def test_escape_and_a_click_elsewhere_close_what_is_open_and_stop_nothing(page: Page, daemon: Daemon) -> None:
+    converse(page, daemon, "hello")
+    send(page, "[[slow 400 40]] and so on")
+    expect(page.locator(".msg[aria-busy]")).to_be_visible()
+    for opened, summary in (
+        ("details.menu", ".bar-top details.menu > summary"),
+        ("details.pick-more", ".pick-more > summary"),
+    ):
+        page.locator(summary).click()
+        expect(page.locator(opened)).to_have_attribute("open", "")
+        page.keyboard.press("Escape")
+        expect(page.locator(opened)).not_to_have_attribute("open", "")
+        page.locator(summary).click()
+        page.locator(".bar-top h1").click(position={"x": 2, "y": 2}, force=True)
+        expect(page.locator(opened)).not_to_have_attribute("open", "")
+    states = [each["state"] for each in daemon.ask("GET", "/api/v1/runs?state=running").json]
+    assert states == ["running"]

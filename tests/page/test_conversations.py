@@ -6,7 +6,7 @@ import signal
 import time
 
 import pytest
-from playwright.sync_api import Locator, Page, expect
+from playwright.sync_api import Locator, Page, Route, expect
 
 from tests.integration.server.conftest import Daemon, finish, start
 from tests.page.conftest import WAIT_MS, end, picture
@@ -391,6 +391,15 @@ def test_keys_move_search_and_help(page: Page, daemon: Daemon) -> None:
     expect(page.locator("#palette li").first).to_contain_text("one")
     page.keyboard.press("Enter")
     page.wait_for_url("**/#/conversations/one")
+    page.keyboard.press("Control+k")  # the conversation that is open has its commands there too
+    page.get_by_role("dialog").get_by_role("combobox").fill("fork")
+    expect(page.locator("#palette li[aria-selected=true]")).to_contain_text("Fork")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/#/conversations/one~2")
+    page.locator("#find").fill("")
+    page.locator(".bar-top .menu summary").click()
+    page.locator(".menu-in").get_by_role("button", name="Star", exact=True).click()
+    expect(page.locator(".row[aria-current] .star")).to_have_attribute("aria-pressed", "true")
 
 
 def test_unread_is_marked_until_somebody_looks(page: Page, daemon: Daemon) -> None:
@@ -452,6 +461,25 @@ def test_on_a_phone_the_list_and_the_panel_are_sheets(page: Page, daemon: Daemon
     picture(page, "phone-list")
 
 
+NOTICES = {
+    "es": "llamadas a herramientas rechazadas: 1 (shell); consulta --permission y --allow-tool",
+    "zh": "1 次工具调用被拒绝：shell（见 --permission 和 --allow-tool）",
+}
+
+
+@pytest.mark.parametrize("language", NOTICES)
+def test_notices_are_told_in_the_language_of_the_page(page: Page, daemon: Daemon, language: str) -> None:
+    converse(page, daemon, "remember number 456")
+    assert daemon.segue("run", "talk", "[[shell touch b]][[say done]]").code == 0, "nobody is asked"
+    expect(answers(page)).to_have_count(2)
+    expect(answers(page).last.locator(".notice")).to_contain_text("1 tool call was refused: shell")
+    page.evaluate("language => localStorage.setItem('segue.language', language)", language)
+    page.reload()
+    expect(answers(page).last.locator(".notice")).to_have_text(NOTICES[language])
+    answers(page).last.locator(".end .mode").click()
+    expect(page.locator(".side.r p.why").filter(has_text="--allow-tool")).to_have_text(NOTICES[language])
+
+
 REASONS = {
     "es": "La sesión pertenece a {there}, esto es {here}.",
     "zh": "会话属于 {there}，当前是 {here}。",
@@ -474,3 +502,47 @@ def test_reasons_are_told_in_the_language_of_the_page(page: Page, daemon: Daemon
     told = REASONS[language].format(there=daemon.segue.cwd, here=elsewhere)
     expect(page.locator(".ladder li").first).to_contain_text(told)
     expect(page.locator(".side.r p.why").filter(has_text="workdir")).to_contain_text(told)
+
+
+def test_the_menu_shows_the_command_that_opens_the_session(page: Page, daemon: Daemon) -> None:
+    converse(page, daemon, "hello")
+    command = "cd /home/me/app && AGENT_HOME=/home/me/work agent --resume 4f50"
+
+    def with_command(route: Route) -> None:
+        route.fulfill(json=[each | {"command": command} for each in route.fetch().json()])
+
+    page.route("**/conversations/talk/sessions", with_command)
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    page.locator(".bar-top details.menu > summary").click()
+    page.get_by_role("button", name="Open in terminal").click()
+    expect(page.get_by_role("dialog").locator("pre")).to_have_text(command)
+    page.get_by_role("dialog").get_by_role("button", name="Copy").click()
+    page.wait_for_function(
+        "text => navigator.clipboard.readText().then((found) => found === text)", arg=command
+    )
+
+
+def test_found_messages_follow_the_filter(page: Page, daemon: Daemon) -> None:
+    for key in ("one", "two"):
+        assert daemon.segue("run", key, f"a needle in {key}").code == 0
+    page.locator('.row[data-key="two"] .star').click()
+    page.locator("#find").fill("needle")
+    hits = page.locator(".row.hit", has_text="a needle")
+    expect(hits).to_have_count(2)
+    page.get_by_role("button", name="Starred").click()
+    expect(hits).to_have_count(1)
+    expect(hits).to_contain_text("two")
+
+
+def test_what_was_spent_yesterday_is_not_todays(page: Page, daemon: Daemon) -> None:
+    day = {"turns": 1, "usage": {}, "cost_usd": 4.56, "cost_estimated": False, "parts": []}
+    named: list[str] = ["2001-02-03"]
+    page.route(
+        "**/usage?by=day*",
+        lambda route: route.fulfill(json={"sums": [day | {"name": each} for each in named], "total": day}),
+    )
+    page.reload()
+    expect(page.locator(".top .right")).not_to_contain_text("4.56")
+    named[0] = page.evaluate("new Date().toLocaleDateString('sv')")
+    page.reload()
+    expect(page.locator(".top .right")).to_contain_text("4.56")

@@ -143,6 +143,22 @@ def test_after_a_failure_it_is_said_what_the_tools_did(page: Page, daemon: Daemo
     expect(said.last).to_have_text("Your message is kept. What its tools did before stays done.")
 
 
+def test_a_failed_turn_keeps_its_tools_and_its_line(page: Page, daemon: Daemon) -> None:
+    allow_all(page)
+    page.locator(".newkey input").fill("talk")
+    send(page, "[[shell echo hello]] [[error 400]]")
+    expect(page.locator(".ask.failed")).to_contain_text("400")
+    for reload in (False, True):
+        if reload:
+            page.reload()
+        asked = page.locator(".msg.you")
+        expect(asked.locator(".tool", has_text="echo hello")).to_have_count(1, timeout=10_000)
+        expect(asked.locator(".ask.failed")).to_contain_text("400")
+        expect(asked.locator(".end .mode")).to_have_text("fresh")
+    page.locator(".msg.you .end .mode").click()
+    expect(page.locator(".side.r .ladder li.on")).to_contain_text("fresh")
+
+
 def test_the_panel_never_shows_another_conversations_sessions(page: Page, daemon: Daemon) -> None:
     daemon.segue("run", "other", "hello", "--agent", "rehearsal")
     converse(page, daemon, "hello")
@@ -180,3 +196,126 @@ def test_what_waits_for_somebody_is_called_the_same_everywhere(
     expect(page.locator(".msg[aria-busy] .t-needs")).to_have_text(word)
     choice = page.locator(".side.l").get_by_role("button", name=re.compile(f"^{word}", re.IGNORECASE))
     expect(choice).to_be_visible()
+
+
+def test_the_rest_of_long_thoughts_and_texts_can_be_read(page: Page, daemon: Daemon) -> None:
+    allow_all(page)
+    thought, text = "deep " * 1500 + "bottom", "wide " * 1500 + "border"
+    converse(page, daemon, f"[[think {thought}]] [[say {text}]] [[shell echo hello]] [[say done]]")
+    page.reload()
+    answer = answers(page).last
+    expect(answer).to_contain_text("done")
+    expect(answer).not_to_contain_text("border")
+    answer.get_by_role("button", name="Show the rest").click()
+    expect(answer).to_contain_text("border")
+    expect(answer.get_by_role("button", name="Show the rest")).to_have_count(0)
+    answer.locator(".tool", has_text="Thinking").locator("summary").click()
+    expect(answer.locator(".thought")).to_contain_text("bottom")
+
+
+def test_a_permission_to_change_a_file_shows_the_change(page: Page, daemon: Daemon) -> None:
+    converse(page, daemon, "hello")
+    given = {"path": "new.py", "content": 'first = "1"\nsecond = 2\n', "mode": "0644"}
+    send(page, f"[[tool write {json.dumps(given)}]] [[say done]]")
+    form = page.locator("form.ask")
+    expect(form.locator(".diff .cap")).to_have_text("new.py")
+    expect(form.locator(".diff .a")).to_have_count(2)
+    expect(form.locator(".diff .a").first).to_contain_text('first = "1"')
+    expect(form).to_contain_text("0644")  # whoever allows it sees all of it
+    picture(page, "permission-change")
+    form.get_by_role("button", name="Deny").click()
+    expect(answers(page)).to_have_count(2)
+
+
+def test_the_focused_view_shows_what_a_turn_said_last(page: Page, daemon: Daemon) -> None:
+    allow_all(page)
+    converse(page, daemon, "hello")
+    page.get_by_role("button", name="Focused").click()
+    send(
+        page,
+        "[[say I look first.]] [[shell echo hello]] [[say Then I wait.]] [[ask Go on? | yes]] [[say done]]",
+    )
+    running = page.locator(".msg[aria-busy]")
+    expect(page.locator("form.ask")).to_be_visible()
+    expect(running).to_contain_text("Then I wait.")
+    expect(running).not_to_contain_text("I look first.")
+    page.reload()
+    expect(running).to_contain_text("Then I wait.")
+    expect(running.locator(".tool")).to_have_count(0)
+
+
+def test_what_was_said_before_esc_stays(page: Page, daemon: Daemon) -> None:
+    allow_all(page)
+    converse(page, daemon, "hello")
+    words = " ".join(f"word{n}" for n in range(300))
+    send(page, f"[[shell echo hello]] [[slow 60 300]] [[say {words}]]")
+    running = page.locator(".msg[aria-busy]")
+    expect(running).to_contain_text("word5")
+    page.locator(".dialogue").focus()
+    page.keyboard.press("Escape")
+    expect(running).to_have_count(0)
+    asked = page.locator(".msg.you").last
+    for reload in (False, True):
+        if reload:
+            page.reload()
+        expect(asked.locator(".ask.failed")).to_contain_text("Cancelled")
+        expect(asked.locator(".tool", has_text="echo hello")).to_have_count(1)
+        expect(asked.locator(".body").nth(1)).to_contain_text("word5", timeout=10_000)
+
+
+def test_a_copy_is_of_the_version_that_is_shown(page: Page, daemon: Daemon) -> None:
+    page.context.grant_permissions(["clipboard-read", "clipboard-write"], origin=daemon.url)
+    converse(page, daemon, "first wording")
+    message = page.locator(".msg.you")
+    message.get_by_role("button", name="Edit").dispatch_event("click")
+    field = message.get_by_label("The new text")
+    expect(field).to_be_focused()
+    low = field.evaluate("node => node.offsetHeight")
+    field.fill("line\n" * 12 + "second wording")
+    assert field.evaluate("node => node.offsetHeight") > low
+    assert field.evaluate("node => node.scrollHeight <= node.clientHeight + 2")
+    message.get_by_role("button", name="Save only").click()
+    copied = "() => navigator.clipboard.readText()"
+    copy = message.get_by_role("button", name="Copy the message")
+    expect(message.get_by_role("group", name="Versions of this message")).to_contain_text("2/2")
+    copy.dispatch_event("click")
+    expect(copy).to_have_text("Copied")
+    assert page.evaluate(copied).endswith("second wording")
+    message.get_by_role("button", name="Earlier version").click()
+    expect(message.locator(".body")).to_have_text("first wording")
+    expect(copy).to_have_text("Copy")
+    copy.dispatch_event("click")
+    expect(copy).to_have_text("Copied")
+    assert page.evaluate(copied) == "first wording"
+
+
+def test_the_time_of_a_turn_counts_from_its_beginning(page: Page, daemon: Daemon) -> None:
+    converse(page, daemon, "hello")
+    send(page, "[[ask Go on? | yes]] [[say first]]")
+    expect(page.locator("form.ask")).to_be_visible()
+    send(page, "[[ask And now? | yes]] [[say second]]")
+    expect(page.locator(".waiting")).to_have_count(1)
+    with sqlite3.connect(daemon.segue.home / "segue.db", timeout=60) as store:  # it has waited for an hour
+        store.execute("UPDATE turns SET started_ms = started_ms - 3600000 WHERE state = 'queued'")
+    page.locator("form.ask").get_by_label("yes").check()
+    page.locator("form.ask").get_by_role("button", name="Answer").click()
+    expect(answers(page)).to_have_count(2)
+    expect(page.locator("form.ask")).to_contain_text("And now?")
+    for reload in (False, True):
+        if reload:
+            page.reload()
+        expect(page.locator(".msg[aria-busy] .end")).to_have_text(re.compile(r"^resume\d?\d(\.\d)? s"))
+
+
+def test_who_is_not_logged_in_is_told_the_command(page: Page, daemon: Daemon) -> None:
+    file = daemon.segue.home / "config.toml"
+    file.write_text(
+        f'{file.read_text()}\n[accounts.ann]\nagent = "rehearsal"\nhome = "{daemon.segue.home / "ann"}"\n'
+    )
+    details = {**daemon.ask("GET", "/api/v1/accounts/ann").json, "login_command": "agent login --home ann"}
+    page.route("**/accounts/ann", lambda route: route.fulfill(json=details))
+    assert daemon.segue("run", "talk", "[[error 401]]", "--account", "ann").code != 0
+    page.goto(f"{daemon.url}/#/conversations/talk")
+    failed = page.locator(".ask.failed")
+    expect(failed).to_contain_text("The agent is not logged in")
+    expect(failed.locator("figure.block code")).to_have_text("agent login --home ann")

@@ -146,6 +146,24 @@ def test_the_list_changes_without_a_reload_and_shows_what_needs_you(daemon: Daem
     assert page.evaluate("window.same")
 
 
+def test_somebody_elsewhere_is_notified_of_a_flow_that_asks(daemon: Daemon, page: Page) -> None:
+    page.add_init_script(
+        "window.told = []; window.Notification = class { constructor(title, more) {"
+        " window.told.push([title, more.body, this]); } close() {} };"
+        "Notification.permission = 'granted';"
+        "Object.defineProperty(document, 'visibilityState', {get: () => 'hidden'});"
+    )
+    page.reload()
+    expect(page.locator("#entry")).to_be_visible()
+    asks = begin(daemon, turns=2, text=SAID, ask=True)
+    page.wait_for_function("() => window.told.length > 0")
+    title, body = page.evaluate("window.told[0].slice(0, 2)")
+    assert (title, body) == ("trial needs you", "1 of 2 turns are done. Go on?")
+    page.evaluate("window.told[0][2].onclick()")
+    page.wait_for_url(f"**/#/flows/{asks}")
+    assert page.evaluate("window.told.length") == 1
+
+
 def test_a_question_is_answered_in_its_form_and_the_flow_goes_on(daemon: Daemon, page: Page) -> None:
     flow = begin(daemon, turns=2, text=SAID, ask=True)
     reached(daemon, flow, "needs_you")

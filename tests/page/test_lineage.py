@@ -376,6 +376,30 @@ def test_a_thousand_turns_stay_bounded(page: Page, daemon: Daemon) -> None:
     expect(page.locator(".side.r").get_by_role("link", name="960 earlier turns")).to_be_visible()
 
 
+def test_where_not_everything_is_shown_it_is_said(page: Page, daemon: Daemon) -> None:
+    assert daemon.segue("run", "long", "remember number 1").code == 0
+    told(page, lineage(*(turn(f"r{n}", mode="fresh", n=2 * n + 1) for n in range(131))), "long")
+    chain = daemon.ask("GET", "/api/v1/chains/long").json
+    first = chain["turns"][0]
+    turns = [{**first, "run": f"r{n}", "created": first["created"] + n} for n in range(431)]
+    page.route("**/chains/long", lambda route: route.fulfill(json={**chain, "turns": turns}))
+    words = {
+        "en": ("The latest 120 of 131 sessions are shown", "The latest 400 of 431 turns are shown"),
+        "es": ("Se muestran las últimas 120 de 131 sesiones", "Se muestran los últimos 400 de 431 turnos"),
+        "zh": ("显示 131 个会话中最近的 120 个", "显示 431 轮中最近的 400 轮"),
+    }
+    for language, (sessions, all_turns) in words.items():
+        page.evaluate("language => localStorage.setItem('segue.language', language)", language)
+        open_(page, daemon, "lineage", "long")
+        page.reload()
+        page.locator(".ptitle .seg button").nth(1).click()
+        expect(page.get_by_text(sessions)).to_be_visible()
+        expect(page.locator(".chain").last).to_contain_text("#261")
+        open_(page, daemon, "chain", "long")
+        expect(page.get_by_text(all_turns)).to_be_visible()
+        expect(page.locator(".chained [data-run]").last).to_have_attribute("data-run", "r430")
+
+
 def test_hostile_names_are_text(page: Page, daemon: Daemon) -> None:
     assert daemon.segue("run", "c", "[[say hello]]").code == 0
     evil = lineage(

@@ -170,3 +170,13 @@ def test_a_long_turn_keeps_its_first_steps(page: Page, daemon: Daemon) -> None:
     expect(answers(page).locator(".tool", has_text="echo step-0")).to_have_count(1)
     expect(answers(page).locator(".tool", has_text="echo step-")).to_have_count(220)
     expect(answers(page).locator(".boundary")).to_have_count(0)
+
+
+def test_what_is_sent_from_an_earlier_place_is_shown(page: Page, daemon: Daemon) -> None:
+    long(page, daemon)
+    jump(page, daemon, 51)
+    send(page, "[[say something new]]")
+    expect(answers(page).last).to_contain_text("something new")
+    expect(answers(page).last).to_be_in_viewport()
+    expect(page.get_by_text(f"message number {MANY - 1}", exact=True)).to_be_attached()
+    expect(page.locator(".jump button")).to_have_count(0)

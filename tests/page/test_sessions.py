@@ -261,6 +261,38 @@ def test_a_damaged_session_is_checked_and_repaired(page: Page, daemon: Daemon, h
     expect(panel(page).locator(".ses-findings")).to_contain_text("A resume would work.")
 
 
+FINDINGS = {
+    "es": (
+        "Comprobar",
+        "registros que no se pueden leer: 1; la mayoría de los agentes los omiten",
+        "Qué hacer: escribe una copia reparada con segue sessions repair {name}.",
+    ),
+    "zh": (
+        "检查",
+        "1 条记录无法读取：多数代理会跳过，有些会拒绝整个会话",
+        "处理办法：用 segue sessions repair {name} 写入修复后的副本。",
+    ),
+}
+
+
+@pytest.mark.parametrize("language", FINDINGS)
+def test_findings_are_told_in_the_language_of_the_page(
+    page: Page, daemon: Daemon, home: Path, language: str
+) -> None:
+    button, means, do = FINDINGS[language]
+    claude = Claude(home, cwd=str(daemon.segue.cwd))
+    claude.says("Expired tokens are accepted")
+    claude.damage()
+    claude.writes("They are not any more.")
+    page.goto(f"{daemon.url}/#/sessions")
+    page.evaluate("language => localStorage.setItem('segue.language', language)", language)
+    visit(page, daemon, "claude", claude.id)
+    panel(page).get_by_role("button", name=button).click()
+    found = panel(page).locator(".ses-findings li.error").first
+    expect(found).to_contain_text(means)
+    expect(found).to_contain_text(do.format(name=claude.id[:8]))
+
+
 def test_a_sound_session_has_nothing_to_repair_but_can_be_trimmed(
     page: Page, daemon: Daemon, home: Path
 ) -> None:
@@ -324,7 +356,7 @@ def test_prune_lists_what_would_go_and_deletes_after_a_confirmation(
     dialog.get_by_role("button", name="Delete").click()
     expect(dialog).to_contain_text("They cannot be brought back.")
     assert len(list(rehearsal_folder(home).glob("*.jsonl"))) == 2
-    dialog.get_by_role("button", name="Delete these 1 for good").click()
+    dialog.get_by_role("button", name="Delete it for good").click()
     expect(page.locator(".told")).to_contain_text("1 session deleted")
     expect(rows(page)).to_have_count(1)
     assert len(list(rehearsal_folder(home).glob("*.jsonl"))) == 1

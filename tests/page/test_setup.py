@@ -64,6 +64,40 @@ def test_it_says_what_doctor_says(setup: Page, daemon: Daemon) -> None:
     picture(setup, "setup-light")
 
 
+DOCTOR = {
+    "es": (
+        "el agente de ensayo solo ejecuta comandos con --permission edit o full, y sin sandbox",
+        "Codex no está instalado (en PATH no hay codex)",
+        "hasta entonces, --agent rehearsal funciona sin ninguno",
+    ),
+    "zh": (
+        "rehearsal 代理只有在 --permission edit 或 full 时才运行命令，而且没有沙箱",
+        "未安装 Codex（PATH 中没有 codex）",
+        "在此之前，--agent rehearsal 无需安装即可使用",
+    ),
+}
+
+
+@pytest.mark.parametrize("language", DOCTOR)
+def test_doctor_speaks_the_language_of_the_page(setup: Page, language: str) -> None:
+    setup.evaluate("language => localStorage.setItem('segue.language', language)", language)
+    setup.reload()
+    note, missing, fix = DOCTOR[language]
+    found = setup.locator("#doctor > .findings > li")
+    expect(found.filter(has_text=note)).to_be_visible()
+    expect(found.filter(has_text=missing)).to_be_visible()
+    expect(found.locator(".fix").filter(has_text=fix)).to_be_visible()
+
+
+@pytest.mark.parametrize("clauses", [{}, {"what_clauses": [{"code": "doctor.of_a_later_version"}]}])
+def test_what_the_page_cannot_translate_stays_as_it_is(setup: Page, clauses: dict[str, Any]) -> None:
+    full = {"check": "disk", "level": "bad", "what": "the disk is full", "fix": "make room", **clauses}
+    answers(setup, "/doctor", [full])
+    setup.evaluate("localStorage.setItem('segue.language', 'es')")
+    setup.reload()
+    expect(setup.locator("#doctor .findings li.bad")).to_contain_text("the disk is full→ make room")
+
+
 def test_it_looks_again_when_asked(setup: Page) -> None:
     bad = [{"check": "disk", "level": "bad", "what": "the disk is full", "fix": "make room"}]
     answers(setup, "/doctor", bad)
@@ -251,7 +285,7 @@ def test_notifications_are_asked_for(setup: Page) -> None:
         assert setup.evaluate("window.asked") is True
     else:
         expect(setup.locator("#page-setup")).to_contain_text("The browser blocks them")
-    expect(setup.locator("#page-setup")).to_contain_text("when an agent asks a question")
+    expect(setup.locator("#page-setup")).to_contain_text("when an agent or a flow asks a question")
 
 
 def test_hostile_findings_are_text(setup: Page) -> None:

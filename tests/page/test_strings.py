@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, get_args
 import msgspec
 import pytest
 
+from segue.agents.repair_words import DONE
 from segue.app import shapes
 from segue.app.conversation_shapes import ChainTurn
 from segue.app.settings import SettingsShown
@@ -33,7 +34,7 @@ PLACE = re.compile(r"\{(\w+)\}")
 LETTERS = re.compile(r"[^\W\d_]{2,}")
 WORDS = re.compile(r"[A-Za-z]{2,}[,.]? [A-Za-z]{2,}")
 SOURCES = PAGE.parents[1]
-PLACES = {"scope": get_args(Scope), "unit": get_args(Unit)}
+PLACES = {"scope": get_args(Scope), "unit": get_args(Unit), "what": tuple(DONE)}
 """What stands in the codes of reasons that are put together."""
 PRODUCT = {f"mode.{mode}" for mode in get_args(Mode)}
 """The product's own words. They are the same in all languages, because they are also typed and configured."""
@@ -315,31 +316,43 @@ def test_the_tables_have_the_same_names_in_the_same_order(language: str) -> None
     assert list(common(language)) == list(table("en"))
 
 
-def _codes(tree: ast.Module) -> Iterator[str]:
-    """The codes in calls of ``say``; one that is put together stands for what its type can be."""
+def _codes(tree: ast.Module) -> Iterator[tuple[str, set[str] | None]]:
+    """The codes in calls of ``say``; one that is put together stands for what its type can be. And the names
+    of their values; None: they are not written there."""
     for node in ast.walk(tree):
         if not (isinstance(node, ast.Call) and ast.unparse(node.func) == "say" and len(node.args) > 1):
             continue
         code = ast.unparse(node.args[1]).replace("budget.scope", "scope")
+        values = {each.arg for each in node.keywords if each.arg is not None}
+        written = values if len(values) == len(node.keywords) else None
         places = PLACE.findall(code) if isinstance(node.args[1], ast.JoinedStr) else []
-        for place in places:
-            yield from (code[2:-1].replace(f"{{{place}}}", each) for each in PLACES[place])
-        if not places:
-            yield from re.findall(r"[a-z_]+\.[a-z_]+", code)
+        found = [code[2:-1].replace(f"{{{place}}}", each) for place in places for each in PLACES[place]]
+        found = found or re.findall(r"'([a-z_]+\.[a-z_]+)'", code)
+        assert found, f"the code must stand in the call: {ast.unparse(node)}"
+        yield from ((each, written) for each in found)
 
 
-def reasons() -> set[str]:
-    """The codes of all reasons, as the sources have them."""
-    found: set[str] = set()
-    for file in sorted(SOURCES.rglob("*.py")):
-        found |= set(_codes(ast.parse(file.read_text())))
-    return found
+def said() -> list[tuple[str, set[str] | None]]:
+    """The codes of all reasons and notices with their values, as the sources have them."""
+    return [each for file in sorted(SOURCES.rglob("*.py")) for each in _codes(ast.parse(file.read_text()))]
 
 
 @pytest.mark.parametrize("language", LANGUAGES[1:])
 def test_every_reason_of_a_check_is_translated(language: str) -> None:
     known = {name.removeprefix("why.") for name in table(language) if name.startswith("why.")}
-    assert known - {"then", "default"} == reasons()
+    assert known - {"then", "default"} == {code for code, _ in said()}
+
+
+@pytest.mark.parametrize("language", LANGUAGES[1:])
+def test_a_translation_names_what_is_said_in_english(language: str) -> None:
+    """Only values that the call of ``say`` gives."""
+    texts = table(language)
+    wrong = [
+        f"{code}: {sorted(values)}"
+        for code, values in said()
+        if values is not None and not set(PLACE.findall(texts[f"why.{code}"])) <= values
+    ]
+    assert wrong == []
 
 
 @pytest.mark.parametrize("language", LANGUAGES[1:])
