@@ -410,6 +410,14 @@ def test_unread_is_marked_until_somebody_looks(page: Page, daemon: Daemon) -> No
     expect(page.locator(".row.unread")).to_have_count(0)
 
 
+FIRST_ON_SCREEN = """() => {
+  const edge = document.querySelector(".dialogue").getBoundingClientRect().top;
+  const all = [...document.querySelectorAll(".msg")].map((each) => [each.id, each.getBoundingClientRect()]);
+  const [id, box] = all.find(([, box]) => box.bottom > edge);
+  return [id, Math.round(box.top - edge)];
+}"""
+
+
 def test_long_dialogues_open_at_their_end_and_read_older_pages(page: Page, daemon: Daemon) -> None:
     sides = ("user", "assistant")
     lines = [
@@ -425,13 +433,13 @@ def test_long_dialogues_open_at_their_end_and_read_older_pages(page: Page, daemo
     for _ in range(12):
         before = dialogue.evaluate("node => node.scrollHeight")
         dialogue.evaluate("node => { node.scrollTop = 300 }")
+        read = page.evaluate(FIRST_ON_SCREEN)
         page.wait_for_function(
             "before => document.querySelector('.dialogue').scrollHeight > before", arg=before, timeout=WAIT_MS
         )
-    assert page.locator(".msg").count() < 150  # what is far away is not in the page
-    first = page.locator(".msg").first.inner_text()
     time.sleep(0.5)
-    assert page.locator(".msg").first.inner_text() == first  # nothing jumps
+    assert page.evaluate(FIRST_ON_SCREEN) == read  # nothing jumps
+    assert page.locator(".msg").count() < 150  # what is far away is not in the page
     page.get_by_role("button", name="Latest").click()
     expect(page.get_by_text("message number 9999", exact=True)).to_be_in_viewport()
 
@@ -444,6 +452,14 @@ def test_what_is_written_elsewhere_does_not_move_the_reader(page: Page, daemon: 
     daemon.segue("run", "talk", f"[[say {'more and more ' * 100}]]", "--no-daemon")
     time.sleep(1)
     assert dialogue.evaluate("node => node.scrollTop") == 0
+
+
+def test_nothing_is_asked_for_a_conversation_that_was_deleted_elsewhere(page: Page, daemon: Daemon) -> None:
+    converse(page, daemon, "[[say hello]]")
+    assert daemon.segue("rm", "talk", "--yes").code == 0
+    expect(page.get_by_role("heading", name="There is no such conversation")).to_be_visible()
+    expect(page.locator(".row")).to_have_count(0)
+    time.sleep(0.5)  # the fixture looks for requests that failed
 
 
 def test_on_a_phone_the_list_and_the_panel_are_sheets(page: Page, daemon: Daemon) -> None:

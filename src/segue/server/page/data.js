@@ -192,6 +192,7 @@ export function follow() {
   });
   on("conversation", (change) => refresh(change.conversation));
   on("removed", (change) => {
+    changed.delete(change.conversation);
     asked.set(change.conversation, (fetches += 1));
     const next = new Map(conversations.value);
     next.delete(change.conversation);

@@ -41,7 +41,12 @@ export class Dialogue {
       if (this.messages.peek().some((each) => each.id === change.message)) this.changed = change.message;
       this.refresh();
     };
-    this.stops = [on("message", other), on("run", other), on("event", (event) => this.hear(event)), on("hello", () => this.refresh())];
+    const removed = (/** @type {any} */ change) => {
+      if (change.conversation === key) this.forget();
+    };
+    this.stops = [
+      on("message", other), on("run", other), on("removed", removed), on("event", (event) => this.hear(event)), on("hello", () => this.refresh()),
+    ];
     this.closed = false;
   }
 
@@ -49,6 +54,16 @@ export class Dialogue {
     this.closed = true;
     clearTimeout(this.soon);
     for (const stop of this.stops) stop();
+  }
+
+  /** The conversation was deleted.  @private */
+  forget() {
+    clearTimeout(this.soon);
+    this.soon = undefined;
+    this.again = false;
+    this.asked += 1;
+    this.busy = false;
+    this.state.value = "missing";
   }
 
   /** The newest page, or the one around a message.  @param {string} [at] @param {string} [around] @returns {Promise<void>} */

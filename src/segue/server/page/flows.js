@@ -1,5 +1,5 @@
 // The view of flows: the list, live, and the flow that is open.
-import { computed, html, signal, useEffect } from "./lib.js";
+import { computed, html, signal, useEffect, useLayoutEffect } from "./lib.js";
 import { flowsLoaded, label, missed } from "./data.js";
 import { line, moment, money, plural, when } from "./format.js";
 import { viewKeys } from "./keys.js";
@@ -36,7 +36,7 @@ function move(id, by) {
 /** @param {{parts: string[]}} props */
 export function Flows({ parts }) {
   const [name] = parts;
-  useEffect(() => {
+  useLayoutEffect(() => {
     viewKeys.current = { j: () => move(name, 1), k: () => move(name, -1), Escape: () => (name ? go("flows") : undefined) };
     return () => {
       viewKeys.current = {};

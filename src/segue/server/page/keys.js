@@ -65,8 +65,8 @@ function escape() {
 /** @type {Record<string, () => unknown>} */
 const KEYS = {
   "/": () => focus("#find, .tool-line input[type=search]"),
-  j: () => step(open(), 1),
-  k: () => step(open(), -1),
+  j: () => route.peek().view === "conversations" && step(open(), 1),
+  k: () => route.peek().view === "conversations" && step(open(), -1),
   J: () => walk(1),
   K: () => walk(-1),
   e: () => act("edit"),

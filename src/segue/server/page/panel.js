@@ -1,7 +1,7 @@
 // The column on the right: why a turn did what it did, or what the next one will do; lineage, context, session.
 import { html, signal, useEffect } from "./lib.js";
 import { get, of, segment } from "./api.js";
-import { conversations, label, missed, runs } from "./data.js";
+import { conversations, label, loaded, missed, runs } from "./data.js";
 import { bytes, capital, duration, home, moment, money, percent, tokens } from "./format.js";
 import { notices } from "./reasons.js";
 import { link } from "./route.js";
@@ -22,10 +22,12 @@ const fetched = signal(NOTHING);
 export function Panel({ key_ }) {
   const run = selected.value;
   const known = conversations.value.get(key_);
+  const gone = loaded.value && !known;
   const name = `${key_} ${run}`;
   const { turn, sessions } = fetched.value.of === name ? fetched.value : NOTHING;
   const changed = `${known?.last_used} ${known?.messages} ${known?.state} ${missed.value}`;
   useEffect(() => {
+    if (gone) return undefined;
     let current = true;
     const show = async () => {
       try {
@@ -39,12 +41,12 @@ export function Panel({ key_ }) {
     return () => {
       current = false;
     };
-  }, [key_, run, changed, runs.value.get(run ?? "")?.state]);
+  }, [key_, run, gone, changed, runs.value.get(run ?? "")?.state]);
   return html`<aside class="side r sheet ${panelOpen.value ? "open" : ""} ${panelFolded.value ? "folded" : ""}" aria-label=${t("panel")}>
     <div class="sheet-head"><b>${t("panel")}</b><button type="button" class="btn quiet" onClick=${() => (panelOpen.value = false)}>${t("close")}</button></div>
     <div class="scroll" tabindex="0" role="group" aria-label=${t("panel")}>
       ${run === null ? html`<${Next} key_=${key_} />` : html`<${Past} turn=${turn} />`}
-      <${LineageList} key_=${key_} changed=${changed} />
+      ${gone ? null : html`<${LineageList} key_=${key_} changed=${changed} />`}
       ${known?.context?.used ? html`<section class="sec"><h2>${t("context")} <span class="r">${t("context.of", { used: tokens(known.context.used), window: tokens(known.context.window) })}</span></h2>
         <${Gauge} used=${known.context.used} window=${known.context.window} words=${false} /><p class="why">${t("context.help")}</p></section>` : null}
       ${sessions.map((each) => html`<${Session} key=${`${each.agent}/${each.role}/${each.account}`} session=${each} />`)}

@@ -24,9 +24,14 @@ function decode(part) {
 }
 
 export const route = signal(read());
-addEventListener("hashchange", () => {
+let shown = location.hash;
+/** Show what the address says. Its event comes later, after a key that is pressed at once. */
+function arrive() {
+  if (location.hash === shown) return;
+  shown = location.hash;
   route.value = read();
-});
+}
+addEventListener("hashchange", arrive);
 
 /** The address of a view.  @param {string} view @param {...string} parts */
 export const link = (view, ...parts) => `#/${[view, ...parts.map(encodeURIComponent)].join("/")}`;
@@ -34,10 +39,11 @@ export const link = (view, ...parts) => `#/${[view, ...parts.map(encodeURICompon
 /** @param {string} view @param {...string} parts */
 export function go(view, ...parts) {
   location.hash = link(view, ...parts);
+  arrive();
 }
 
 /** Change the address without a step in the history.  @param {string} view @param {...string} parts */
 export function settle(view, ...parts) {
   history.replaceState(null, "", link(view, ...parts));
-  route.value = read();
+  arrive();
 }

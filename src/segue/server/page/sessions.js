@@ -1,5 +1,5 @@
 // The view of native sessions: all of them in a table, searched and sorted, and the selected one beside it.
-import { html, signal, useEffect } from "./lib.js";
+import { html, signal, useEffect, useLayoutEffect } from "./lib.js";
 import { get } from "./api.js";
 import { label, missed } from "./data.js";
 import { on } from "./feed.js";
@@ -34,7 +34,7 @@ export function Sessions({ parts }) {
   useEffect(() => {
     if (name !== null) cursor.value = name;
   }, [name]);
-  useEffect(() => {
+  useLayoutEffect(() => {
     viewKeys.current = {
       j: () => moveCursor(1),
       k: () => moveCursor(-1),
