@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo install dev check lint types unit packages clis test live live-latest soak bench screenshots dist clean
+.PHONY: help demo install dev check lint types unit packages clis test live live-latest soak soak-rest soak-page soak-pythons bench screenshots dist clean
 
 help:  ## what there is to make
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -60,9 +60,17 @@ live-latest: dev packages  ## the live tests on whatever is newest in the regist
 	$(BIN)/python -m tests.clis --latest
 	$(BIN)/python -m pytest tests/live -q -n auto --latest
 
+# It takes long: each part runs, whether or not another one failed.
 soak: check clis  ## what make test leaves out: all versions, many kills, deep fuzzing, every Python
+	$(MAKE) --keep-going soak-rest soak-page soak-pythons
+
+soak-rest: dev
 	$(BIN)/python -m pytest tests/unit tests/integration tests/chaos tests/live -q -n $(WORKERS) --dist worksteal --durations=40 --soak
+
+soak-page: dev
 	$(BIN)/python -m pytest tests/page -q -n 2 --durations=5 --soak
+
+soak-pythons: dev
 	sh scripts/pythons.sh 3.11 3.12 3.13
 
 bench: dev clis  ## the measurements, as ratios within one run
