@@ -77,8 +77,10 @@ class Recorder:
                 self._begun = ""
 
     def finish(self, within_s: float, *, answered: bool = False) -> bool:
-        """Wait until everything is written, for at most ``within_s``. Returns whether it is. ``answered``: the
-        last text was not broken off."""
+        """Wait until everything is written, for at most ``within_s``. Returns whether it is.
+
+        ``answered``: the last text was not broken off.
+        """
         if self._begun.strip() and not answered:
             self._take(ev.Text(self._begun.rstrip()))
         self._begun = ""
