@@ -227,6 +227,16 @@ def test_a_permission_to_change_a_file_shows_the_change(page: Page, daemon: Daem
     expect(answers(page)).to_have_count(2)
 
 
+def test_a_permission_shows_every_line_of_a_long_change(page: Page, daemon: Daemon) -> None:
+    converse(page, daemon, "hello")
+    given = {"path": "new.py", "content": "\n".join(f"line{n}" for n in range(500))}
+    send(page, f"[[tool write {json.dumps(given)}]] [[say done]]")
+    form = page.locator("form.ask")
+    expect(form.locator(".diff")).to_contain_text("line0")
+    expect(form.locator(".diff")).to_contain_text("line499")
+    expect(form.locator(".diff .more")).to_have_count(0)
+
+
 def test_the_focused_view_shows_what_a_turn_said_last(page: Page, daemon: Daemon) -> None:
     allow_all(page)
     converse(page, daemon, "hello")
