@@ -159,6 +159,20 @@ def test_a_failed_turn_keeps_its_tools_and_its_line(page: Page, daemon: Daemon) 
     expect(page.locator(".side.r .ladder li.on")).to_contain_text("fresh")
 
 
+def test_of_an_answer_that_was_cut_nothing_is_left(page: Page, daemon: Daemon) -> None:
+    allow_all(page)
+    converse(page, daemon, "[[shell echo hello]] [[say done]]")
+    answers(page).get_by_role("button", name="Cut here").dispatch_event("click")
+    page.get_by_role("dialog").get_by_role("button", name="Cut here").click()
+    expect(answers(page)).to_have_count(0)
+    for reload in (False, True):
+        if reload:
+            page.reload()
+        asked = page.locator(".msg.you")
+        expect(asked.locator(".body")).to_have_count(1)  # the message itself
+        expect(asked.locator(".tool")).to_have_count(0)
+
+
 def test_the_panel_never_shows_another_conversations_sessions(page: Page, daemon: Daemon) -> None:
     daemon.segue("run", "other", "hello", "--agent", "rehearsal")
     converse(page, daemon, "hello")
