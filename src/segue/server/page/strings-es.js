@@ -1077,6 +1077,7 @@ export default {
   "why.repair.records_before": "registros anteriores que se omitieron: {count}",
   "why.repair.head": "se reescribió el primer registro",
   "why.repair.joined": "se copió en ella el historial que continúa",
+  "why.repair.unneeded": "no había nada que reparar",
   "why.repair.later": "la copia empieza en un punto posterior",
   "why.repair.meantime": "mientras tanto, la conversación continuó",
   "why.repair.more": "la sesión contiene mensajes que la conversación no tiene: uno que falló, o turnos de fuera de Segue",
