@@ -172,7 +172,7 @@ export default {
   "failure.session_busy": "La conversación estaba ocupada",
   "failure.context_exceeded": "La conversación ya no cabe en la ventana del modelo",
   "failure.auth": "El agente no ha iniciado sesión",
-  "failure.login": "Inicia sesión con esta orden, en una terminal del equipo del daemon, y vuelve a intentarlo:",
+  "failure.login": "Inicia sesión con esta orden, en una terminal del equipo del demonio, y vuelve a intentarlo:",
   "failure.untrusted": "El agente no confía en este directorio",
   "failure.rate_limited": "Se alcanzó un límite de uso",
   "failure.network": "Falló la red",
