@@ -3,6 +3,7 @@ run again by our doing."""
 
 from __future__ import annotations
 
+import sqlite3
 import sys
 from pathlib import Path
 
@@ -229,3 +230,11 @@ def test_people_are_told_to_look_first(talk: Told) -> None:
     said = talk("run", "deploy, limit always", code=75).stderr
     assert "What the agent did is not known: check before you retry with: segue retry t " in said
     assert "what it did is not known" in talk("log").stdout
+
+
+def test_an_answer_in_fragments_is_stored_with_the_messages_only(segue: Program) -> None:
+    segue.config('[defaults]\nagent = "plain"\n[agents.plain]\ncommand = ["cat"]\nstdin = "prompt"\n')
+    assert Talk(segue).run("one\ntwo").text == "one\ntwo"
+    with sqlite3.connect(segue.home / "segue.db") as store:
+        events = [event for (event,) in store.execute("SELECT event FROM events")]
+    assert [event for event in events if '"type":"text"' in event] == []

@@ -112,3 +112,33 @@ def test_what_was_begun_again_or_answered_is_not_written_twice(store: Store, eve
     recorder(event)
     assert recorder.finish(PATIENCE_S)
     assert len(store.events(turn)) == 1
+
+
+def test_an_id_that_is_repeated_does_not_begin_a_text_again(store: Store) -> None:
+    """Some agents name their session in every record."""
+    turn = Talk(store, "t").receive("hi")[1].id
+    recorder = Recorder(store, turn, None)
+    for text in ("bro", "ken"):
+        recorder(ev.Session("s"))
+        recorder(ev.TextDelta(text))
+    assert recorder.finish(PATIENCE_S)
+    assert msgspec.json.decode(store.events(turn)[-1][2]) == {"type": "text", "text": "broken"}
+
+
+def test_what_was_said_before_a_tool_is_told_apart(store: Store) -> None:
+    """Some agents print fragments only."""
+    turn = Talk(store, "t").receive("hi")[1].id
+    recorder = Recorder(store, turn, None)
+    for event in (ev.TextDelta("I look."), ev.ToolCall("1", "read"), ev.TextDelta("It is bro")):
+        recorder(event)
+    assert recorder.finish(PATIENCE_S)
+    assert msgspec.json.decode(store.events(turn)[-1][2])["text"] == "I look.\n\nIt is bro"
+
+
+def test_an_answer_in_fragments_is_not_taken_for_a_broken_text(store: Store) -> None:
+    turn = Talk(store, "t").receive("hi")[1].id
+    recorder = Recorder(store, turn, None)
+    recorder(ev.TextDelta("the answer"))
+    assert recorder.finish(PATIENCE_S, answered=True)
+    assert recorder.finish(PATIENCE_S)
+    assert store.events(turn) == []

@@ -159,6 +159,20 @@ def test_a_failed_turn_keeps_its_tools_and_its_line(page: Page, daemon: Daemon) 
     expect(page.locator(".side.r .ladder li.on")).to_contain_text("fresh")
 
 
+def test_of_an_answer_that_was_cut_nothing_is_left(page: Page, daemon: Daemon) -> None:
+    allow_all(page)
+    converse(page, daemon, "[[shell echo hello]] [[say done]]")
+    answers(page).get_by_role("button", name="Cut here").dispatch_event("click")
+    page.get_by_role("dialog").get_by_role("button", name="Cut here").click()
+    expect(answers(page)).to_have_count(0)
+    for reload in (False, True):
+        if reload:
+            page.reload()
+        asked = page.locator(".msg.you")
+        expect(asked.locator(".body")).to_have_count(1)  # the message itself
+        expect(asked.locator(".tool")).to_have_count(0)
+
+
 def test_the_panel_never_shows_another_conversations_sessions(page: Page, daemon: Daemon) -> None:
     daemon.segue("run", "other", "hello", "--agent", "rehearsal")
     converse(page, daemon, "hello")
@@ -225,6 +239,16 @@ def test_a_permission_to_change_a_file_shows_the_change(page: Page, daemon: Daem
     picture(page, "permission-change")
     form.get_by_role("button", name="Deny").click()
     expect(answers(page)).to_have_count(2)
+
+
+def test_a_permission_shows_every_line_of_a_long_change(page: Page, daemon: Daemon) -> None:
+    converse(page, daemon, "hello")
+    given = {"path": "new.py", "content": "\n".join(f"line{n}" for n in range(500))}
+    send(page, f"[[tool write {json.dumps(given)}]] [[say done]]")
+    form = page.locator("form.ask")
+    expect(form.locator(".diff")).to_contain_text("line0")
+    expect(form.locator(".diff")).to_contain_text("line499")
+    expect(form.locator(".diff .more")).to_have_count(0)
 
 
 def test_the_focused_view_shows_what_a_turn_said_last(page: Page, daemon: Daemon) -> None:

@@ -19,7 +19,7 @@ class Said(msgspec.Struct, frozen=True):
     clauses: tuple[Clause, ...] = ()
 
     def __add__(self, more: Said) -> Said:
-        return Said(self.text + more.text, self.clauses + more.clauses)
+        return listed((self, more), "")
 
 
 NOTHING = Said()
@@ -31,10 +31,10 @@ def say(text: str, code: str, **values: str | int | float) -> Said:
 
 
 def listed(parts: Iterable[Said], between: str) -> Said:
-    """Several sentences in one. If one of them is in somebody else's words, so is the whole."""
-    known = list(parts)
+    """Several sentences in one, without empty ones. If one is in somebody else's words, so is the whole."""
+    known = [each for each in parts if each.text]
     text = between.join(each.text for each in known)
-    if not all(each.clauses for each in known if each.text):
+    if not all(each.clauses for each in known):
         return Said(text)
     return Said(text, tuple(c for each in known for c in each.clauses))
 
@@ -50,8 +50,10 @@ def with_notices(turn: Turn, notices: Sequence[Said]) -> Turn:
 
 
 def notices_of(turn: Turn) -> list[Said]:
-    known = turn.notice_clauses or ((),) * len(turn.notices)  # older versions told none
-    return [Said(text, clauses) for text, clauses in zip(turn.notices, known, strict=True)]
+    texts, clauses = turn.notices, turn.notice_clauses
+    if len(clauses) != len(texts):  # older versions told none
+        return [Said(text) for text in texts]
+    return list(map(Said, texts, clauses))
 
 
 def passed(name: str, said: Said = NOTHING) -> Check:

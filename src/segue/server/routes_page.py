@@ -52,8 +52,7 @@ async def vendor_file(call: Call) -> Response:
 
 
 def _served(call: Call, name: str) -> Response:
-    accepted = re.split(r"[,;\s]+", call.headers.get("accept-encoding", ""))
-    form: Form = "br" if "br" in accepted else "deflate"
+    form = form_for(call.headers.get("accept-encoding", ""))
     data = compressed(name, form)
     if data is None:
         raise Refused("not_found", "there is no such file")
@@ -64,6 +63,13 @@ def _served(call: Call, name: str) -> Response:
         "content-security-policy": POLICY,
     }
     return Response(data, media_type=MEDIA[name.rpartition(".")[2]], headers=headers)
+
+
+def form_for(accepted: str) -> Form:
+    """What is sent to whoever accepts this (``Accept-Encoding``)."""
+    codings = accepted.lower().replace(" ", "").split(",")
+    takes = any(re.fullmatch(r"br(?!;q=0(\.0*)?$)(;.*)?", each) for each in codings)
+    return "br" if takes else "deflate"
 
 
 @cache

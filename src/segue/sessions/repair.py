@@ -135,13 +135,15 @@ async def _verified_copy(
 
 def _unneeded(session: Listed, findings: tuple[Finding, ...]) -> Repaired:
     """The result if there was nothing to repair."""
+    why = say("nothing had to be repaired", "repair.unneeded")
     return Repaired(
         session=session.id,
         path=session.stored.file,
         size=session.stored.size,
         size_before=session.stored.size,
-        why_not="nothing had to be repaired",
+        why_not=why.text,
         findings=findings,
+        why_not_clauses=why.clauses,
     )
 
 

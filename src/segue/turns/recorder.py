@@ -51,7 +51,7 @@ class Recorder:
         self._size = 0
         self._seq = after
         self._left_out = 0
-        self._begun = ""
+        self._begun, self._session = "", ""
         """What has arrived of the text that is not whole yet; only the beginning of a very long one."""
         self._urgent = self._over = False
         self._thread: threading.Thread | None = None
@@ -59,18 +59,30 @@ class Recorder:
     def __call__(self, event: ev.Event) -> None:
         if not isinstance(event, ev.TextDelta | ev.Heard):
             self._take(event)
-        if isinstance(event, ev.TextDelta):
-            if len(self._begun) < TEXT_BYTES:
-                self._begun += event.text
-        elif isinstance(event, ev.Text | ev.Session | ev.Retry) or (isinstance(event, ev.End) and event.ok):
-            self._begun = ""
+        self._follow(event)
         if self._listener is not None:
             self._listener(event)
 
-    def finish(self, within_s: float) -> bool:
-        """Wait until everything is written, for at most ``within_s``. Returns whether it is."""
-        if self._begun.strip():
-            self._take(ev.Text(self._begun))
+    def _follow(self, event: ev.Event) -> None:
+        """Keep the text that is not whole yet."""
+        match event:
+            case ev.TextDelta():
+                if len(self._begun) < TEXT_BYTES:
+                    self._begun += event.text
+            case ev.ToolCall(parent=None) if self._begun:  # of an agent that only prints fragments
+                self._begun = self._begun.rstrip() + "\n\n"
+            case ev.Session() if event.id != self._session:
+                self._begun, self._session = "", event.id
+            case ev.Text() | ev.Retry() | ev.End(ok=True):
+                self._begun = ""
+
+    def finish(self, within_s: float, *, answered: bool = False) -> bool:
+        """Wait until everything is written, for at most ``within_s``. Returns whether it is.
+
+        ``answered``: the last text was not broken off.
+        """
+        if self._begun.strip() and not answered:
+            self._take(ev.Text(self._begun.rstrip()))
         self._begun = ""
         with self._changed:
             self._urgent = True

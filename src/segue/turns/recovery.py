@@ -10,6 +10,7 @@ import math
 import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 from segue.agents.base import Agent
@@ -101,9 +102,9 @@ class _Recovery:
                 await self._follow(orphan, agent)
         if orphan.waits and not orphan.cancelled:
             await run_sync(self.left.keep_asked, [redactor.event(each) for each in orphan.waits])
-        await run_sync(recorder.finish, RECORD_S)
-        recorder.give_up()
         outcome = self.left.outcome(attempt, agent, orphan, redactor)
+        await run_sync(partial(recorder.finish, RECORD_S, answered=outcome.failure is None))
+        recorder.give_up()
         if not await run_sync(self.left.finish, made, agent, outcome):
             raise LeaseBusy(OVERTAKEN)
         for _, plan in made:

@@ -35,7 +35,7 @@ DAY_MS = 24 * 3_600_000
 async def settle(live: LiveTurn, attempts: Sequence[FinishedAttempt]) -> Turn:
     """Store everything, in order. After that, nothing can turn a success into a failure."""
     with suppress(StoreStillAway):  # even if the events cannot be written, try to write the turn
-        await live.outage(partial(_write_events, live))
+        await live.outage(partial(_write_events, live, attempts[-1].outcome.failure is None))
     last = attempts[-1]
     for notice in (*last.plan.notices, *last.result.notices, *_paid(last)):
         live.say(notice)
@@ -126,8 +126,8 @@ def _pin(
     return reported is not None and (reported.status, reported.duration_ms) == (turn.status, turn.duration_ms)
 
 
-def _write_events(live: LiveTurn) -> None:
-    if not live.recorder.finish(EVENTS_S):
+def _write_events(live: LiveTurn, answered: bool) -> None:
+    if not live.recorder.finish(EVENTS_S, answered=answered):
         raise Broken(f"the store cannot record events: {live.recorder.trouble or 'it is slow'}")
 
 

@@ -57,6 +57,23 @@ def test_all_that_a_page_in_one_language_can_load_is_small(language: str) -> Non
     assert sum(len(routes_page.compressed(name) or b"") for name in needed) < 250_000
 
 
+@pytest.mark.parametrize(
+    ("accepted", "form"),
+    [
+        ("", "deflate"),
+        ("gzip, deflate", "deflate"),
+        ("gzip, deflate, br, zstd", "br"),
+        ("deflate;q=0.5,br;q=0.8", "br"),
+        ("BR", "br"),
+        ("gzip, br;q=0", "deflate"),
+        ("gzip, br; q=0.000", "deflate"),
+        ("brotli, x-br", "deflate"),
+    ],
+)
+def test_a_file_is_sent_in_a_form_that_the_browser_takes(accepted: str, form: str) -> None:
+    assert routes_page.form_for(accepted) == form
+
+
 def test_the_page_has_no_inline_script_or_style() -> None:
     text = (PAGE / "index.html").read_text("utf-8")
     assert re.findall(r"<script(?![^>]*\bsrc=)", text) == []

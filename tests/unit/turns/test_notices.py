@@ -11,7 +11,7 @@ from segue.core.outcome import Failure, Outcome
 from segue.core.request import Capabilities, Grant
 from segue.core.tools import DeniedTools
 from segue.core.turn import Clause, Mode, Turn
-from segue.core.verdicts import Said, listed, notices_of, say, with_notices
+from segue.core.verdicts import NOTHING, Said, listed, notices_of, say, with_notices
 from segue.store.records import TurnRow
 from segue.turns.attempts import stepped_words
 from segue.turns.permissions import grant_terms
@@ -56,7 +56,18 @@ def test_a_turn_of_an_earlier_version_has_only_words() -> None:
 
 def test_what_is_partly_in_somebody_elses_words_has_no_clauses() -> None:
     assert listed(TOLD, "; ") == Said("one; in the words of a CLI")
+    assert TOLD[0] + TOLD[1] == Said("onein the words of a CLI")
     assert codes(listed((TOLD[0], TOLD[0]), "; ")) == ["notice.one", "notice.one"]
+
+
+def test_nothing_is_not_listed() -> None:
+    assert listed((TOLD[0], NOTHING), "; ") == listed((NOTHING, TOLD[0]), "; ") == TOLD[0]
+    assert NOTHING + TOLD[0] == TOLD[0] + NOTHING == TOLD[0]
+
+
+def test_notices_that_the_clauses_do_not_fit_stay_readable() -> None:
+    turn = msgspec.structs.replace(made(), notice_clauses=made().notice_clauses[:1])
+    assert notices_of(turn) == list(map(Said, turn.notices))
 
 
 @pytest.mark.parametrize(

@@ -111,8 +111,8 @@ function patched(patch) {
   return { lines, added: count("+"), removed: count("-") };
 }
 
-/** @param {{path: string, before?: string, after?: string, patch?: string}} props */
-export function Diff({ path, before = "", after = "", patch }) {
+/** @param {{path: string, before?: string, after?: string, patch?: string, whole?: boolean}} props ``whole``: every line */
+export function Diff({ path, before = "", after = "", patch, whole = false }) {
   const { lines, added, removed } = useMemo(
     () => (patch === undefined ? changed(before, after) : patched(patch)),
     [before, after, patch],
@@ -123,18 +123,18 @@ export function Diff({ path, before = "", after = "", patch }) {
     <pre tabindex="0" dir="ltr"><code>${lines.slice(0, MOST_LINES).map(
       (line, at) => html`<span key=${at} class=${kinds[line.sign]}><i>${line.at ?? ""}</i><i class="sg">${line.sign}</i>${visible(line.text)}
 </span>`,
-    )}</code></pre>${lines.length > MOST_LINES ? html`<p class="more">${plural("diff.more", lines.length - MOST_LINES)}</p>` : null}</figure>`;
+    )}${whole ? lines.slice(MOST_LINES).map((line) => `${line.sign} ${visible(line.text)}\n`).join("") : null}</code></pre>${lines.length > MOST_LINES && !whole ? html`<p class="more">${plural("diff.more", lines.length - MOST_LINES)}</p>` : null}</figure>`;
 }
 
 /** What a tool is given: changes of files as such, anything else as text.
- * @param {{input: any, whole?: boolean}} props ``whole``: also what belongs to a change and is not shown of it */
+ * @param {{input: any, whole?: boolean}} props ``whole``: all of it, however long, and what else belongs to a change */
 export function Given({ input, whole = false }) {
   const patch = useMemo(() => patchOf(input), [input]);
   const changes = useMemo(() => edits(input), [input]);
-  const text = (/** @type {any} */ value) => html`<pre tabindex="0" dir="ltr">${visible(clipped(shownInput(value)))}</pre>`;
+  const text = (/** @type {any} */ value) => html`<pre tabindex="0" dir="ltr">${visible(whole ? shownInput(value) : clipped(shownInput(value)))}</pre>`;
   if (patch === null && !changes.length) return text(input);
   const rest = whole ? besides(input) : {};
-  return html`${patch !== null ? html`<${Diff} path=${argument(input).split("\n")[0] ?? ""} patch=${patch} />` : changes.map((each, at) => html`<${Diff} key=${at} ...${each} />`)}
+  return html`${patch !== null ? html`<${Diff} path=${argument(input).split("\n")[0] ?? ""} patch=${patch} whole=${whole} />` : changes.map((each, at) => html`<${Diff} key=${at} ...${each} whole=${whole} />`)}
     ${Object.keys(rest).length ? text({ ...rest }) : null}`;
 }
 

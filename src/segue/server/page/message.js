@@ -40,7 +40,8 @@ function Yours({ key_, message, events, focused, last }) {
     if (edit) editing.set(message.id, true);
     else editing.delete(message.id);
   }, [edit]);
-  const steps = useMemo(() => stepsOf(events ?? NOTHING, true), [events]);
+  // A turn that is done and stands here gave an answer that was cut: nothing of it is shown.
+  const steps = useMemo(() => stepsOf(message.state === "done" ? NOTHING : (events ?? NOTHING), true), [events, message.state]);
   const asks = (runs.value.get(message.run ?? "")?.questions.length ?? 0) > 0;
   if (!asks && (message.state === "queued" || (message.state === "parked" && message.n === null))) return null;
   const begun = message.state === "running" || message.state === "needs_you";

@@ -1077,6 +1077,7 @@ export default {
   "why.repair.records_before": "略去了 {count} 条更早的记录",
   "why.repair.head": "重写了第一条记录",
   "why.repair.joined": "把它所接续的历史复制了进来",
+  "why.repair.unneeded": "没有需要修复的内容",
   "why.repair.later": "副本从较后的位置开始",
   "why.repair.meantime": "在此期间对话已继续",
   "why.repair.more": "会话包含对话中没有的消息：失败的提示，或来自 Segue 之外的轮次",
