@@ -420,6 +420,26 @@ def test_what_the_assistant_says_is_never_taken_for_a_failure() -> None:
 
 
 @pytest.mark.parametrize(
+    ("said", "text"),
+    [
+        ('{"n": 7}', '{"n": 7}'),
+        ("Done.\n", 'Done.\n\n```json\n{"n":7}\n```'),
+        ('{"n": 8}', '{"n": 8}\n\n```json\n{"n":7}\n```'),
+        ("", '```json\n{"n":7}\n```'),
+    ],
+)
+def test_a_value_by_a_schema_is_said_once(said: str, text: str) -> None:
+    end = {
+        "type": "result",
+        "subtype": "success",
+        "result": said,
+        "structured_output": {"n": 7},
+        "num_turns": 1,
+    }
+    assert concluded(AGENT, [*AGENT.parse(msgspec.json.encode(end))]).text == text
+
+
+@pytest.mark.parametrize(
     ("code", "ended_by", "stderr", "kind"),
     [
         (None, "cancelled", "", "cancelled"),

@@ -66,12 +66,21 @@ def conclude(ended: Ended) -> Outcome:
 
 
 def _answer(ended: Ended, raw: dict[str, Any]) -> str:
-    """The answer; if it was asked for by a schema, with the value at its end."""
-    value = raw.get("structured_output")
+    """The answer; if it was asked for by a schema, with the value at its end, if it says anything else."""
+    value, answer = raw.get("structured_output"), ended.reading.answer.strip()
     if value is None:
         return kept_answer(ended.reading, ended.evidence) or ended.reading.answer
+    if _says(answer, value):
+        return answer
     block = f"```json\n{msgspec.json.encode(value).decode()}\n```"
-    return f"{ended.reading.answer.rstrip()}\n\n{block}".lstrip()
+    return f"{answer}\n\n{block}".lstrip()
+
+
+def _says(answer: str, value: Any) -> bool:
+    try:
+        return bool(msgspec.json.decode(answer) == value)
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        return False
 
 
 def _pays(reading: TurnState, raw: dict[str, Any]) -> Pays | None:
