@@ -414,7 +414,7 @@ FIRST_ON_SCREEN = """() => {
   const edge = document.querySelector(".dialogue").getBoundingClientRect().top;
   const all = [...document.querySelectorAll(".msg")].map((each) => [each.id, each.getBoundingClientRect()]);
   const [id, box] = all.find(([, box]) => box.bottom > edge);
-  return [id, Math.round(box.top - edge)];
+  return box.top <= edge && [id, Math.round(box.top - edge)];  // else it is not drawn yet
 }"""
 
 
@@ -433,7 +433,7 @@ def test_long_dialogues_open_at_their_end_and_read_older_pages(page: Page, daemo
     for _ in range(12):
         before = dialogue.evaluate("node => node.scrollHeight")
         dialogue.evaluate("node => { node.scrollTop = 300 }")
-        read = page.evaluate(FIRST_ON_SCREEN)
+        read = page.wait_for_function(FIRST_ON_SCREEN, timeout=WAIT_MS).json_value()
         page.wait_for_function(
             "before => document.querySelector('.dialogue').scrollHeight > before", arg=before, timeout=WAIT_MS
         )
