@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import random
 import signal
@@ -179,6 +180,38 @@ def test_a_child_outlives_a_killed_segue_and_its_output_is_whole(tmp_path: Path,
     while HAS_PROC and marked_processes(process_mark(tmp_path / "run")) and time.monotonic() < deadline:
         time.sleep(0.02)
     assert marked_processes(process_mark(tmp_path / "run")) == []
+
+
+KILLED_AT_ONCE = """
+import os, signal, subprocess, sys, anyio
+from pathlib import Path
+from segue.core.request import Command
+from segue.runner.launch import launch
+
+class Popen(subprocess.Popen):
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+async def main():
+    here = Path(sys.argv[1])
+    command = Command(argv=("cat",), cwd=here, stdin=b"x" * int(sys.argv[2]), hold_stdin=True)
+    subprocess.Popen = Popen
+    async with launch(command, env={"PATH": sys.argv[3]}, run_dir=here / "run"):
+        pass
+
+anyio.run(main)
+"""
+
+
+@pytest.mark.parametrize("size", [10, 200_000] if hasattr(fcntl, "F_SETPIPE_SZ") else [10])
+def test_a_child_has_its_prompt_if_segue_is_killed_at_once(tmp_path: Path, size: int) -> None:
+    argv = [sys.executable, "-c", KILLED_AT_ONCE, str(tmp_path), str(size), ENV["PATH"]]
+    assert subprocess.run(argv, check=False).returncode == -signal.SIGKILL
+    deadline = time.monotonic() + 15
+    while marked_processes(process_mark(tmp_path / "run")) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert (tmp_path / "run" / "stdout").read_bytes() == b"x" * size
 
 
 STUBBORN = """

@@ -192,9 +192,10 @@ async def _start(
 ) -> tuple[Child, memoryview]:
     """Start the process and record it; return in the event loop, where it can be supervised.
 
-    Also returns the part of its input that did not fit into the pipe. A prompt usually fits: if we are killed
-    while the loop starts, the process has it.
+    Also returns the part of its input that did not fit into the pipe. A prompt usually fits, and is there
+    before the process is: whenever we are killed, the process has it.
     """
+    unsent = stdin.write_now(command.stdin)
     try:
         process = spawn(command, env, stdin, capture, claims)
     except SegueError:
@@ -202,7 +203,6 @@ async def _start(
         raise
     try:
         note_process(run_dir, process.pid, command)
-        unsent = stdin.write_now(command.stdin)
         if not unsent and not command.hold_stdin:
             stdin.close()
         await in_loop()

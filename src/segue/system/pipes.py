@@ -11,6 +11,7 @@ a second copy of everything it is given.)
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import signal
 from functools import cached_property
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 CHUNK = 256 * 1024
 CREATE = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_EXCL
+USUAL_PIPE, LARGEST_PIPE = 64 * 1024, 1024 * 1024
 STDERR_MAX = 8 * 1024 * 1024
 STDERR_TAIL = 64 * 1024
 TAIL_READS = 5
@@ -144,6 +146,9 @@ class Stdin:
     def write_now(self, data: bytes) -> memoryview:
         """Write what fits into the pipe, without waiting. Returns the rest."""
         view = memoryview(data)
+        if len(view) > USUAL_PIPE and hasattr(fcntl, "F_SETPIPE_SZ"):
+            with contextlib.suppress(OSError):  # the system allows each user only so much
+                fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, min(len(view), LARGEST_PIPE))
         try:
             while view:
                 view = view[os.write(self._fd, view) :]
