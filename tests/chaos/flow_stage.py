@@ -32,7 +32,7 @@ cat "$PLACE/answers/$1"
 GOES_ON = """
 session=$(tr '\\0' '\\n' < /proc/$PPID/cmdline | sed -n 's/^--resume=//p')
 mark=$(grep -o 'work [a-z]*-[0-9]*' "$REHEARSAL_HOME/sessions/$session.jsonl" | tail -n 1 | cut -d ' ' -f 2)
-grep -qx "$mark" "$PLACE/effects" || exec sh "$PLACE/work" "$mark"
+grep -qsx "$mark" "$PLACE/effects" || exec sh "$PLACE/work" "$mark"
 case "$mark" in coder-*) echo "$mark" > code.txt;; esac
 cat "$PLACE/answers/$mark"
 """
