@@ -54,10 +54,10 @@ function Yours({ key_, message, events, focused, last }) {
         <span class="r"><${Actions} key_=${key_} message=${message} last=${last} onEdit=${() => setEdit(true)} />
           <time title=${moment(message.created)}>${clockOrDay(message.created)}</time></span></div>
       ${edit
-        ? html`<${Editor} key_=${key_} message=${message} onDone=${() => setEdit(false)} />`
+        ? html`<${Editor} key_=${key_} message=${message} focus=${!again.current} onDone=${() => ((again.current = false), setEdit(false))} />`
         : html`<${Plain} text=${version?.text ?? message.text} />`}
       <${Attachments} key_=${key_} message=${message} />
-      ${begun ? null : html`${focused ? html`<${LastSaid} steps=${steps} run=${message.run ?? ""} />` : html`<${Steps} steps=${steps} run=${message.run ?? ""} />`}<${Failure} key_=${key_} message=${message} />`}</article>
+      ${begun ? null : html`${focused ? html`<${LastSaid} steps=${steps} run=${message.run ?? ""} />` : html`<${Steps} steps=${steps} run=${message.run ?? ""} />`}<${Failure} key_=${key_} message=${message} last=${last} />`}</article>
     ${begun && message.run ? html`<${LiveTurn} run=${message.run} events=${events ?? NOTHING} focused=${focused} />` : null}`;
 }
 
@@ -72,8 +72,10 @@ function Answer({ key_, message, events, leftOut, focused }) {
   const version = chosen(message);
   const steps = useMemo(() => stepsOf(events ?? []), [events]);
   const texts = steps.filter((each) => each.kind === "text");
-  const explained = message.run !== null && selected.value === message.run;
-  return html`<article class="msg ${explained ? `sel ${message.mode}` : ""}" id="m-${message.id}" tabindex="-1"
+  const run = version ? version.run : message.run;
+  const turn = useTurn(version?.run ?? null) ?? (version ? null : message);
+  const explained = run !== null && selected.value === run;
+  return html`<article class="msg ${explained ? `sel ${turn?.mode ?? ""}` : ""}" id="m-${message.id}" tabindex="-1"
       data-id=${message.id} data-run=${message.run} aria-current=${explained ? "true" : undefined}>
     <div class="who"><span class="n">${message.n === null ? "" : `#${message.n}`}</span><b>${label(message.agent)}</b>
       ${message.role ? html`<span>${message.role}</span>` : null}
@@ -86,10 +88,19 @@ function Answer({ key_, message, events, leftOut, focused }) {
     ${focused || version ? null : html`${leftOut ? html`<p class="boundary"><span>${plural("events.left", leftOut)}</span></p>` : null}
       <${Steps} steps=${steps} run=${message.run ?? ""} except=${texts.at(-1)?.n ?? -1} />`}
     <${Markdown} text=${version?.text ?? message.text} />
-    ${notices(message).map((notice) => html`<p class="notice" key=${notice}>${notice}</p>`)}
-    <${EndLine} run=${message.run} mode=${message.mode} usage=${message.usage} cost=${message.cost_usd}
-      estimated=${message.cost_estimated} ms=${message.duration_ms} sent=${message.sent} />
+    ${notices(turn ?? {}).map((notice) => html`<p class="notice" key=${notice}>${notice}</p>`)}
+    <${EndLine} run=${run} mode=${turn?.mode ?? null} usage=${turn?.usage ?? null} cost=${turn?.cost_usd ?? null}
+      estimated=${turn?.cost_estimated} ms=${turn?.duration_ms ?? null} sent=${turn?.sent} />
   </article>`;
+}
+
+/** The turn that gave an earlier version, once it is known.  @param {string | null} run */
+function useTurn(run) {
+  const [turn, setTurn] = useState(/** @type {import("./types").Turn | null} */ (null));
+  useEffect(() => {
+    if (run) void attempt(async () => setTurn((await get(`/runs/${segment(run)}`)).turn));
+  }, [run]);
+  return turn?.run === run ? turn : null;
 }
 
 /** The versions that were read of messages, and which one is shown; a new version is shown at once.
@@ -141,7 +152,7 @@ function Actions({ key_, message, last, onEdit }) {
 export function retry(key, message, last) {
   const run = (/** @type {boolean} */ cut) =>
     attempt(() => submit(key, { retry_of: message.id, cut, answers: true }));
-  if (last) return run(true);
+  if (last) return run(false); // more may follow than the page knows: then it is refused
   ask({ title: t("retry.title"), body: t("retry.body"), confirm: t("retry"), act: () => run(true) });
   return undefined;
 }
@@ -218,22 +229,24 @@ function Login({ account }) {
   return command ? html`<p>${t("failure.login")}</p><${Code} text=${command} language="bash" />` : null;
 }
 
-/** Why a message has no answer, what is safe, and what to do next.  @param {{key_: string, message: Message}} props */
-function Failure({ key_, message }) {
+/** Why a message has no answer, what is safe, and what to do next.
+ * @param {{key_: string, message: Message, last: boolean}} props */
+function Failure({ key_, message, last }) {
   const { failure, state } = message;
+  const again = html`<button type="button" class="btn small" onClick=${() => retry(key_, message, last)}>${t("retry")}</button>`;
   // What was asked and not answered can still be answered.
   const run = runs.value.get(message.run ?? "");
   if (run?.questions.length) return html`${run.questions.map((question) => html`<${Question} key=${question.id} question=${question} run=${run} />`)}`;
   if (state === "withdrawn")
     return html`<div class="ask parked"><p class="lead">${t("withdrawn")}</p>${failure ? html`<p>${visible(failure.message)}</p>` : null}
-      <div class="btns"><button type="button" class="btn small" onClick=${() => retry(key_, message, true)}>${t("retry")}</button></div></div>`;
+      <div class="btns">${again}</div></div>`;
   if (state === "parked")
     return html`<div class="ask parked"><p class="lead">${t("parked.title")}</p>${failure ? html`<p>${visible(failure.message)}</p>` : null}</div>`;
   if (!failure) return null;
   return html`<div class="ask failed"><p class="lead">${t(`failure.${failure.kind}`)}</p>
     <pre class="quote">${visible(failure.message)}</pre><p class="dim">${t("failure.safe")} ${message.tools_run ? t("failure.tools") : ""}</p>
     ${failure.kind === "auth" && message.account ? html`<${Login} account=${message.account} />` : null}
-    <div class="btns"><button type="button" class="btn small" onClick=${() => retry(key_, message, true)}>${t("retry")}</button></div>
+    <div class="btns">${again}</div>
     <${EndLine} run=${message.run} mode=${message.mode} usage=${message.usage} cost=${message.cost_usd}
       estimated=${message.cost_estimated} ms=${message.duration_ms} sent=${message.sent} /></div>`;
 }
