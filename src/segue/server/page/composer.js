@@ -86,7 +86,8 @@ export function Composer({ key_ }) {
     ${key_ === null ? null : html`<${Queue} key_=${key_} onBegun=${(/** @type {string} */ more) => change({ text: [text, more].filter(Boolean).join("\n\n") })} />`}
     <${PlanLine} draft=${draft.value} busy=${busy} key_=${key_} />
     ${key_ === null ? html`<label class="newkey"><span>${t("new.key")}</span><input class="field" value=${newKey.value}
-      placeholder=${suggested(text)} onInput=${(/** @type {any} */ event) => change({ key: event.currentTarget.value })} /></label>` : null}
+      placeholder=${suggested(text)} onInput=${(/** @type {any} */ event) => change({ key: event.currentTarget.value })} />
+      ${conversations.value.has(newKey.value.trim()) ? html`<span>${t("new.taken")}</span>` : null}</label>` : null}
     <div class="entry"><${Entry} value=${text} onInput=${(/** @type {string} */ value) => change({ text: value })} onKeyDown=${typed}
         onPaste=${(/** @type {ClipboardEvent} */ event) => event.clipboardData?.files.length && !event.clipboardData.getData("text/plain") && (event.preventDefault(), take(files, event.clipboardData))}
         label=${t("message.to", { agent: label(target) })} />
@@ -146,7 +147,7 @@ export function suggested(text) {
  * @param {import("./lib.js").Signal<Draft>} draft
  */
 function usePlan(key, draft) {
-  const { agent, account, model, role, cwd, fresh, blank, permission, text } = draft.value;
+  const { agent, account, model, role, cwd, fresh, blank, permission, text, key: named } = draft.value;
   const known = key === null ? undefined : conversations.value.get(key);
   const size = Math.ceil(text.length / 200);
   useEffect(() => {
@@ -154,7 +155,7 @@ function usePlan(key, draft) {
     const timer = setTimeout(async () => {
       try {
         const query = { text: text.slice(0, PLANNED), agent, account, model, role, cwd, permission, fresh_session: fresh, blank };
-        planned.value = { key, plan: await get(of(key ?? suggested(text), "/plan"), query, stop.signal), problem: "" };
+        planned.value = { key, plan: await get(of(key ?? (named.trim() || suggested(text)), "/plan"), query, stop.signal), problem: "" };
       } catch (error) {
         const { name, message } = /** @type {Error} */ (error);
         if (name !== "AbortError") planned.value = { key, plan: null, problem: message };
@@ -164,7 +165,7 @@ function usePlan(key, draft) {
       clearTimeout(timer);
       stop.abort();
     };
-  }, [key, agent, account, model, role, cwd, fresh, blank, permission, size, known?.agent, known?.account, known?.last_used, known?.state, known?.messages, missed.value]);
+  }, [key, named, agent, account, model, role, cwd, fresh, blank, permission, size, known?.agent, known?.account, known?.last_used, known?.state, known?.messages, missed.value]);
 }
 
 /** Whether the conversation now has the agent and account that were picked: nothing is left to ask for.
