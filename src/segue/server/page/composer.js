@@ -5,7 +5,7 @@ import { agents, byUse, conversations, isUnfinished, label, missed, unfinished }
 import { bytes, home, visible } from "./format.js";
 import { go } from "./route.js";
 import { t } from "./strings.js";
-import { Switch, attempt, tell, useGrowth } from "./parts.js";
+import { Switch, attempt, isComposing, tell, touched, useGrowth } from "./parts.js";
 import { kept } from "./drafts.js";
 import { follow } from "./dialogue.js";
 import { PlanLine, planned, plannedFor } from "./plan.js";
@@ -77,7 +77,7 @@ export function Composer({ key_ }) {
     });
   };
   const typed = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    if (event.key !== "Enter" || event.shiftKey || isComposing(event) || touched.matches) return;
     event.preventDefault();
     send();
   };

@@ -6,7 +6,7 @@ import { home, line, money } from "./format.js";
 import { link } from "./route.js";
 import { t } from "./strings.js";
 import { actionsOf } from "./actions.js";
-import { Choice, Copy, attempt } from "./parts.js";
+import { Choice, Copy, attempt, isComposing } from "./parts.js";
 import { Composer } from "./composer.js";
 import { DialogueView } from "./dialogue.js";
 import { listOpen } from "./list.js";
@@ -34,6 +34,7 @@ function TopBar({ key_ }) {
   });
   // Both keys leave the field, which saves what stands there.
   const leave = (/** @type {any} */ event) => {
+    if (isComposing(event)) return;
     if (event.key === "Escape") event.currentTarget.value = known?.title ?? "";
     else if (event.key !== "Enter") return;
     event.stopPropagation();

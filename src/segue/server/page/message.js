@@ -1,15 +1,15 @@
 // One message of a dialogue: yours or an agent's, with its versions, what can be done with it, and its turn.
-import { html, signal, useEffect, useMemo, useState } from "./lib.js";
+import { html, signal, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./lib.js";
 import { get, of, patch, post, remove, segment, submit } from "./api.js";
 import { label, runs } from "./data.js";
-import { bytes, clock, moment, plural, visible, when } from "./format.js";
+import { bytes, clock, line, moment, plural, visible, when } from "./format.js";
 import { notices } from "./reasons.js";
 import { go } from "./route.js";
 import { stepsOf } from "./steps.js";
 import { t } from "./strings.js";
 import { Code } from "./code.js";
 import { Markdown, Plain } from "./markdown.js";
-import { Copy, ask, attempt, tell, useGrowth } from "./parts.js";
+import { Copy, ask, attempt, isComposing, tell, useGrowth } from "./parts.js";
 import { EndLine, LastSaid, LiveTurn, Steps } from "./turn.js";
 import { kept } from "./drafts.js";
 import { Question } from "./question.js";
@@ -29,15 +29,19 @@ export function MessageView({ key_, message, events, leftOut, focused, last }) {
     : html`<${Answer} key_=${key_} message=${message} events=${events} leftOut=${leftOut} focused=${focused} />`;
 }
 
-/** The message that is being edited, by key. */
-const editing = new Map();
+/** The messages that are being edited. */
+const editing = new Set();
+/** @param {string | null} id */
+const editOf = (id) => `edit:${id}`;
 
 /** @param {{key_: string, message: Message, events: FeedEvent[] | undefined, focused: boolean, last: boolean}} props */
 function Yours({ key_, message, events, focused, last }) {
-  const [edit, setEdit] = useState(() => editing.get(message.id) ?? false);
+  const [edit, setEdit] = useState(() => editing.has(message.id) || kept.read(editOf(message.id), null) !== null);
+  // An edit that was begun before is shown again, but the reader may be elsewhere.
+  const again = useRef(edit);
   const version = chosen(message);
   useEffect(() => {
-    if (edit) editing.set(message.id, true);
+    if (edit) editing.add(message.id);
     else editing.delete(message.id);
   }, [edit]);
   // A turn that is done and stands here gave an answer that was cut: nothing of it is shown.
@@ -80,7 +84,7 @@ function Answer({ key_, message, events, leftOut, focused }) {
     <div class="who"><span class="n">${message.n === null ? "" : `#${message.n}`}</span><b>${label(message.agent)}</b>
       ${message.role ? html`<span>${message.role}</span>` : null}
       ${message.account ? html`<span>${message.account}</span>` : null}
-      ${message.model ? html`<span>${message.model}</span>` : null}
+      ${message.model ? html`<span>${line(message.model, 60)}</span>` : null}
       ${message.edited ? html`<span>${t("edited")}</span>` : null}
       <${Versions} key_=${key_} message=${message} />
       <span class="r"><${Actions} key_=${key_} message=${message} last=${false} />
@@ -174,9 +178,9 @@ async function fork(key, message) {
   if (made) go("conversations", /** @type {any} */ (made).key);
 }
 
-/** @param {{key_: string, message: Message, onDone: () => void}} props */
-function Editor({ key_, message, onDone }) {
-  const draft = `edit:${message.id}`;
+/** @param {{key_: string, message: Message, focus: boolean, onDone: () => void}} props */
+function Editor({ key_, message, focus, onDone }) {
+  const draft = editOf(message.id);
   const [text, setText] = useState(() => kept.read(draft, message.text));
   const done = () => {
     kept.remove(draft);
@@ -193,13 +197,16 @@ function Editor({ key_, message, onDone }) {
     kept.write(draft, event.currentTarget.value);
   };
   const key = (/** @type {KeyboardEvent} */ event) => {
+    if (isComposing(event)) return;
     if (event.key === "Escape") done();
     else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void save(true);
     else return;
     event.stopPropagation();
   };
   const field = useGrowth(text);
-  useEffect(() => field.current?.focus(), []);
+  useLayoutEffect(() => {
+    if (focus) field.current?.focus();
+  }, []);
   return html`<div class="editor"><textarea class="field" rows="3" value=${text} onInput=${type} onKeyDown=${key}
       aria-label=${t("edit.label")} ref=${field}></textarea>
     <div class="btns"><button type="button" class="btn primary" onClick=${() => save(true)}>${t("edit.again")}</button>

@@ -6,7 +6,7 @@ import { line, when } from "./format.js";
 import { VIEWS, link, route } from "./route.js";
 import { t } from "./strings.js";
 import { actionsOf } from "./actions.js";
-import { Dialog, State, attempt } from "./parts.js";
+import { Dialog, State, attempt, isComposing } from "./parts.js";
 import { marked } from "./list.js";
 import { themes } from "./theme.js";
 import { focused } from "./selection.js";
@@ -92,6 +92,7 @@ function Open() {
     item?.act();
   };
   const key = (/** @type {KeyboardEvent} */ event) => {
+    if (isComposing(event)) return;
     if (event.key === "ArrowDown") setAt(Math.min(items.length - 1, at + 1));
     else if (event.key === "ArrowUp") setAt(Math.max(0, at - 1));
     else if (event.key === "Enter") choose(items[at]);

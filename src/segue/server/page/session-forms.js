@@ -6,7 +6,7 @@ import { bytes, home, line, visible } from "./format.js";
 import { reason } from "./reasons.js";
 import { go, link } from "./route.js";
 import { t } from "./strings.js";
-import { Copy, attempt } from "./parts.js";
+import { Copy, attempt, isComposing, touched } from "./parts.js";
 import { pathOf, refresh } from "./sessions-data.js";
 
 /** @typedef {import("./types").SessionShown} Session */
@@ -32,8 +32,9 @@ export function ContinueForm({ session, onClose }) {
       go("conversations", run.conversation);
     });
   const typed = (/** @type {KeyboardEvent} */ event) => {
+    if (isComposing(event)) return;
     if (event.key === "Escape") onClose();
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    if (event.key !== "Enter" || event.shiftKey || touched.matches) return;
     event.preventDefault();
     void send();
   };
