@@ -2,7 +2,7 @@
 import { html, useState } from "./lib.js";
 import { of, patch } from "./api.js";
 import { agents, conversations, loaded, needing } from "./data.js";
-import { home, line, money } from "./format.js";
+import { capital, home, line, money } from "./format.js";
 import { link } from "./route.js";
 import { t } from "./strings.js";
 import { actionsOf } from "./actions.js";
@@ -61,7 +61,8 @@ function Menu({ key_ }) {
   const [open, setOpen] = useState(false);
   return html`<details class="menu" open=${open} onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}>
     <summary class="btn quiet small" aria-label=${t("menu")}>⋯</summary>
-    <div class="menu-in">${actionsOf(key_).map(({ id, text, act, to, danger }) => to
+    <div class="menu-in"><button type="button" class="only-phone" aria-pressed=${String(focused.value)}
+        onClick=${() => (setOpen(false), (focused.value = !focused.value))}>${capital(t("key.focused"))}</button>${actionsOf(key_).map(({ id, text, act, to, danger }) => to
       ? html`<a key=${id} href=${to}>${text}</a>`
       : html`<button key=${id} type="button" class=${danger && "danger"} onClick=${() => {
           setOpen(false);

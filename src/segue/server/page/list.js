@@ -139,7 +139,7 @@ export function known(key) {
 
 /** @param {{hit: Hit}} props */
 const Found = ({ hit }) => html`<a class="row hit" href=${link("conversations", hit.key, hit.message ?? "")}>
-  <span class="t">${marked(hit.snippet, wanted.value.trim())}</span><span class="when">${when(hit.created)}</span><span class="sub">${known(hit.key)}</span></a>`;
+  <span class="t">${marked(line(hit.snippet, 400), wanted.value.trim())}</span><span class="when">${when(hit.created)}</span><span class="sub">${known(hit.key)}</span></a>`;
 
 /** The words that were looked for, marked.  @param {string} text @param {string} words */
 export function marked(text, words) {

@@ -55,7 +55,7 @@ async function elsewhere(text, stop) {
   ]);
   return [
     ...messages.filter((/** @type {any} */ each) => each.where === "message").map((/** @type {any} */ each) => ({
-      id: `${each.key}/${each.message}`, group: "messages", text: each.snippet, more: `${each.key} · ${when(each.created)}`, act: goTo(link("conversations", each.key, each.message)),
+      id: `${each.key}/${each.message}`, group: "messages", text: line(each.snippet, 400), more: `${each.key} · ${when(each.created)}`, act: goTo(link("conversations", each.key, each.message)),
     })),
     ...sessions.map((/** @type {any} */ each) => ({
       id: `${each.agent}/${each.session}/${each.place}`, group: "sessions", text: line(each.snippet, 120), more: `${label(each.agent)} · ${each.session.slice(0, 8)}`, act: goTo(link("sessions", each.agent, each.session, each.place)),
