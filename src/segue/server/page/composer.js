@@ -1,5 +1,5 @@
 // Where messages are written: to whom, where, and what sending will do and cost, before it is sent.
-import { computed, effect, html, signal, useEffect, useMemo, useRef } from "./lib.js";
+import { computed, effect, html, signal, useEffect, useLayoutEffect, useMemo, useRef } from "./lib.js";
 import { drawn, get, of, submit } from "./api.js";
 import { agents, byUse, conversations, isUnfinished, label, missed, unfinished } from "./data.js";
 import { bytes, home, visible } from "./format.js";
@@ -189,7 +189,7 @@ function useTaken(key, draft, change, busy) {
 
 /** Files that are dropped anywhere on the page. Text goes where it is dropped.  @param {import("./lib.js").Signal<File_[]>} files */
 function useDropped(files) {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const handle = (/** @type {DragEvent} */ event) => {
       if (!event.dataTransfer?.types.includes("Files")) return;
       event.preventDefault();
