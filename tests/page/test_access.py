@@ -85,3 +85,13 @@ def test_every_view_works_by_keyboard_alone(page: Page, daemon: Daemon) -> None:
     expect(page.locator(".editor textarea")).to_be_focused()
     page.keyboard.press("Escape")
     expect(page.locator(".editor")).to_have_count(0)
+
+
+def test_nothing_moves_by_itself_for_who_wants_it_so(page: Page, daemon: Daemon) -> None:
+    page.locator(".newkey input").fill("talk")
+    send(page, "[[slow 400 400]] and so on")
+    expect(page.locator(".row .st.running")).to_be_visible()
+    moves = "() => document.getAnimations().map((each) => each.animationName)"
+    assert "turn" in page.evaluate(moves)
+    page.emulate_media(reduced_motion="reduce")
+    page.wait_for_function(f"() => ({moves})().length === 0")

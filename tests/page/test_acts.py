@@ -6,6 +6,7 @@ import json
 import re
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.integration.server.conftest import Daemon
@@ -184,8 +185,9 @@ def test_the_keys_of_the_help_do_what_it_says(page: Page, daemon: Daemon) -> Non
     expect(answers(page).get_by_role("group", name="Versions of this message")).to_contain_text("2/2")
 
 
-def test_axe_finds_nothing_in_dialogs_sessions_and_sheets(page: Page, daemon: Daemon) -> None:
-    page.emulate_media(reduced_motion="reduce")
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_in_dialogs_sessions_and_sheets(page: Page, daemon: Daemon, scheme: str) -> None:
+    page.emulate_media(color_scheme="dark" if scheme == "dark" else "light", reduced_motion="reduce")
     fill(page, daemon)
     path = rehearsal(daemon.home.parent, ("remember number 777", "Noted: 777."), cwd=str(daemon.segue.cwd))
     page.locator(".menu > summary").click()
@@ -210,3 +212,19 @@ def test_axe_finds_nothing_in_dialogs_sessions_and_sheets(page: Page, daemon: Da
     page.get_by_role("button", name="‹ All").click()
     expect(page.locator(".side.l .row").first).to_be_visible()
     assert serious(page) == []
+
+
+def test_ages_are_those_of_now(page: Page, daemon: Daemon) -> None:
+    page.clock.install()
+    page.add_init_script(
+        "window.EventSource = class extends EventSource {"
+        " constructor(address) { super(address); window.stream_ = this; } };"
+    )
+    page.reload()
+    assert daemon.segue("run", "talk", "hello").code == 0
+    age = page.locator(".row[data-key=talk] .when")
+    expect(age).to_have_text("now")
+    for _ in range(8):
+        page.evaluate("window.stream_.dispatchEvent(new MessageEvent('heartbeat', { data: '{}' }))")
+        page.clock.fast_forward(30_000)
+    expect(age).to_have_text(re.compile(r"^\d\d:\d\d$"), timeout=10_000)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import base64
 import re
+from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Page, expect
@@ -34,6 +36,11 @@ def attach(page: Page, name: str = "dot.png", kind: str = "drop") -> None:
     data = base64.b64encode(png()).decode()
     assert page.evaluate(DROP, [kind, name, data, "image/png"])
     expect(page.locator(".entry .file", has_text=name)).to_be_visible()
+
+
+def plan(daemon: Daemon, **asked: str) -> dict[str, Any]:
+    made: dict[str, Any] = daemon.ask("GET", f"/api/v1/conversations/talk/plan?{urlencode(asked)}").json
+    return made
 
 
 def folder(page: Page, path: object) -> None:
@@ -193,3 +200,60 @@ def test_escape_and_a_click_elsewhere_close_what_is_open_and_stop_nothing(page: 
         expect(page.locator(opened)).not_to_have_attribute("open", "")
     states = [each["state"] for each in daemon.ask("GET", "/api/v1/runs?state=running").json]
     assert states == ["running"]
+
+
+def test_the_line_is_about_the_conversation_that_the_key_names(page: Page, daemon: Daemon) -> None:
+    assert daemon.segue("run", "talk", "remember number 456").code == 0
+    plan = page.locator(".composer .plan")
+    expect(plan).to_contain_text("A new session of Rehearsal")
+    page.locator("#entry").fill("what number?")
+    page.locator(".newkey input").fill("talk")
+    expect(plan).to_contain_text("Continues Rehearsal's session", timeout=10_000)
+    expect(page.locator(".newkey")).to_contain_text("There is such a conversation: the message continues it.")
+    page.locator(".newkey input").fill("another")
+    expect(plan).to_contain_text("A new session of Rehearsal")
+    expect(page.locator(".newkey")).not_to_contain_text("There is such a conversation")
+
+
+NOT_APPLIED = {
+    "en": "[defaults] deny_tools has no effect in this turn",
+    "es": "[defaults] deny_tools no tiene efecto en este turno",
+}
+
+
+@pytest.mark.parametrize("language", NOT_APPLIED)
+def test_the_line_says_what_will_not_apply(page: Page, daemon: Daemon, language: str) -> None:
+    file = daemon.segue.home / "config.toml"
+    other = 'deny_tools = ["shell"]\n\n[agents.other]\ncommand = ["cat"]\nstdin = "prompt"\n'
+    file.write_text(file.read_text() + other)
+    page.evaluate("language => localStorage.setItem('segue.language', language)", language)
+    page.reload()
+    plan = page.locator(".composer .plan")
+    expect(plan).to_contain_text("Rehearsal")
+    expect(plan).not_to_contain_text("deny_tools")
+    page.locator(".tray select").first.select_option("other")
+    expect(plan).to_contain_text(NOT_APPLIED[language], timeout=10_000)
+
+
+def test_the_panel_says_what_each_check_found(page: Page, daemon: Daemon) -> None:
+    converse(page, daemon, "remember number 456")
+    page.locator(".pick-more > summary").click()
+    page.get_by_label("Model").fill("rehearsal-2")
+    found = {each["check"]: each for each in plan(daemon, model="rehearsal-2")["checks"]}
+    assert found["model"]["verdict"] == "pass"
+    assert len(found["model"]["detail"]) > 20
+    said = page.locator(".side.r p.why", has=page.locator("b", has_text=re.compile("^model$")))
+    expect(said).to_contain_text(found["model"]["detail"][1:], timeout=10_000)
+
+
+def test_an_edit_of_a_message_is_still_open_after_a_reload(page: Page, daemon: Daemon) -> None:
+    converse(page, daemon, "hello")
+    page.locator(".msg.you").get_by_role("button", name="Edit").dispatch_event("click")
+    page.get_by_label("The new text").fill("half a thought")
+    page.reload()
+    expect(page.get_by_label("The new text")).to_have_value("half a thought", timeout=10_000)
+    expect(page.get_by_label("The new text")).not_to_be_focused()
+    page.get_by_role("button", name="Cancel").click()
+    page.reload()
+    expect(answers(page)).to_have_count(1)
+    expect(page.locator(".editor")).to_have_count(0)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import time
+from urllib.parse import urlsplit
 
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
@@ -36,17 +38,29 @@ def modes(daemon: Daemon, key: str = "talk") -> list[str]:
     return [each["mode"] for each in log if each["from"] == "assistant"]
 
 
+LINE = re.compile(r"^resume[\d.]+k? new[\d.]+k? cached~?<?\$[\d.]+[\d.]+ s$")
+"""The line under an answer: mode, new tokens, cached ones, cost, time."""
+PRICE = re.compile(r"^~\$[\d.]+\s*[\d.]+k? new$")
+PRICES = '[prices."rehearsal-*"]\ninput = 3000\noutput = 15000\ncache_read = 300\ncache_write = 3750\n'
+"""Of the rehearsal agent's model, high enough for short messages to cost something."""
+
+
 def test_the_second_turn_resumes_and_says_why(page: Page, daemon: Daemon) -> None:
     expect(page.get_by_role("heading", name="No conversations yet")).to_be_visible()
+    file = daemon.segue.home / "config.toml"
+    file.write_text(file.read_text() + PRICES)
     converse(page, daemon, "remember number 456", "what number?")
     expect(answers(page).last).to_contain_text("456")
     badge = answers(page).last.locator(".end .mode")
     expect(badge).to_have_text("resume")
+    expect(answers(page).last.locator(".end")).to_have_text(LINE)
     badge.click()
     panel = page.locator(".side.r")
     expect(panel.get_by_role("heading", name="Why this turn was resume")).to_be_visible()
     expect(panel.locator(".ladder li.on")).to_contain_text("resume")
     expect(panel.locator(".ladder li")).to_have_count(5)
+    for mode in ("resume", "branch", "replay", "recap", "fresh"):
+        expect(panel.locator(".ladder li", has_text=mode).first.locator(".p")).to_have_text(PRICE)
     expect(panel.locator(".checks li")).to_have_count(
         len(daemon.ask("GET", "/api/v1/conversations/talk/plan").json["checks"])
     )
@@ -141,6 +155,10 @@ def test_a_question_is_answered_in_the_form_after_a_reload_too(page: Page, daemo
     form.get_by_label("the second").check()
     expect(page.locator(".views b")).to_contain_text("1")
     assert page.title().startswith("(1) ")
+    icon = page.locator("link[rel=icon]")
+    expect(icon).to_have_attribute("href", re.compile("/icon-needs.svg$"), timeout=10_000)
+    file = daemon.ask("GET", urlsplit(icon.get_attribute("href") or "").path, token=False)
+    assert (file.status, file.headers["content-type"]) == (200, "image/svg+xml")
     page.reload()
     expect(form.get_by_label("the second")).to_be_checked()  # half-filled forms are kept
     picture(page, "question")
@@ -148,6 +166,7 @@ def test_a_question_is_answered_in_the_form_after_a_reload_too(page: Page, daemo
     expect(answers(page)).to_have_count(2)
     expect(answers(page).last).to_contain_text("the second")
     expect(form).to_have_count(0)
+    expect(icon).to_have_attribute("href", re.compile("/icon.svg$"))
 
 
 def test_a_permission_is_allowed_once_and_denied_with_a_reason(page: Page, daemon: Daemon) -> None:
@@ -464,7 +483,7 @@ def test_nothing_is_asked_for_a_conversation_that_was_deleted_elsewhere(page: Pa
 
 def test_on_a_phone_the_list_and_the_panel_are_sheets(page: Page, daemon: Daemon) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
-    converse(page, daemon, "remember number 456", "what number?")
+    converse(page, daemon, "remember number 456", "[[think hard]] [[say done]]")
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     picture(page, "phone")
     answers(page).last.locator(".end .mode").click()
@@ -475,6 +494,11 @@ def test_on_a_phone_the_list_and_the_panel_are_sheets(page: Page, daemon: Daemon
     page.get_by_role("button", name="‹ All").click()
     expect(page.locator(".side.l .row")).to_be_visible()
     picture(page, "phone-list")
+    page.locator(".side.l").get_by_role("button", name="Close").click()
+    expect(answers(page).last.locator(".tool")).to_have_count(1)
+    page.locator(".menu > summary").click()
+    page.get_by_role("button", name="Prompts and final answers only").click(timeout=10_000)
+    expect(answers(page).last.locator(".tool")).to_have_count(0)
 
 
 NOTICES = {

@@ -343,3 +343,43 @@ def test_who_is_not_logged_in_is_told_the_command(page: Page, daemon: Daemon) ->
     failed = page.locator(".ask.failed")
     expect(failed).to_contain_text("The agent is not logged in")
     expect(failed.locator("figure.block code")).to_have_text("agent login --home ann")
+
+
+def test_an_earlier_answer_has_its_own_line_and_reasons(page: Page, daemon: Daemon) -> None:
+    converse(page, daemon, "remember number 456", "what number?")
+    answer = answers(page).last
+    expect(answer.locator(".end .mode")).to_have_text("resume")
+    page.locator(".msg.you").last.get_by_role("button", name="Retry").dispatch_event("click")
+    versions = answer.get_by_role("group", name="Versions of this message")
+    expect(versions).to_contain_text("2/2")
+    expect(answer.locator(".end .mode")).to_have_text("branch")
+    versions.get_by_role("button", name="Earlier version").click()
+    expect(versions).to_contain_text("1/2")
+    expect(answer.locator(".end .mode")).to_have_text("resume", timeout=10_000)
+    answer.locator(".end .mode").click()
+    heading = page.locator(".side.r").get_by_role("heading", level=2).first
+    expect(heading).to_contain_text("Why this turn was resume")
+    expect(answer).to_have_attribute("aria-current", "true")
+    versions.get_by_role("button", name="Later version").click()
+    expect(answer.locator(".end .mode")).to_have_text("branch")
+    expect(answer).not_to_have_attribute("aria-current", "true")
+
+
+def test_a_retry_asks_before_it_drops_what_was_said_since(page: Page, daemon: Daemon) -> None:
+    page.locator(".newkey input").fill("talk")
+    send(page, "[[error 400]]")
+    failed = page.locator(".ask.failed")
+    expect(failed).to_contain_text("400")
+    send(page, "[[say something else]]")
+    expect(answers(page)).to_have_count(1)
+    failed.get_by_role("button", name="Retry").click()
+    asked = page.get_by_role("dialog", name="Run this message again?")
+    expect(asked).to_contain_text("What was said after it will be dropped", timeout=10_000)
+    asked.get_by_role("button", name="Cancel").click()
+    page.wait_for_timeout(500)
+    log = daemon.ask("GET", "/api/v1/conversations/talk/log").json
+    assert [each["n"] for each in log] == [1, 2, 3]
+    failed.get_by_role("button", name="Retry").click()
+    asked.get_by_role("button", name="Retry").click()
+    expect(page.locator(".msg.you")).to_have_count(1)
+    expect(answers(page)).to_have_count(0)

@@ -60,6 +60,13 @@ def test_escape_sequences_and_directions_are_shown_as_signs(page: Page, daemon: 
     assert not set(text) & set("\x1b\x9b\x07\u202e\u202c\u2066\u2069")
     assert "␛" in text
     assert "‹U+202E›" in text
+    page.locator("#find").fill("before")
+    expect(page.locator(".row.hit")).to_have_count(2)
+    page.keyboard.press("Control+k")
+    page.get_by_role("dialog").get_by_role("combobox").fill("before")
+    expect(page.locator("#palette li", has_text="message")).to_have_count(2)
+    text = page.evaluate("document.body.innerText")
+    assert not set(text) & set("\x1b\x9b\x07\u202e\u202c\u2066\u2069")
 
 
 def test_a_line_of_five_megabytes_is_shown_in_part(page: Page, daemon: Daemon) -> None:

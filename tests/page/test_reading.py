@@ -180,3 +180,84 @@ def test_what_is_sent_from_an_earlier_place_is_shown(page: Page, daemon: Daemon)
     expect(answers(page).last).to_be_in_viewport()
     expect(page.get_by_text(f"message number {MANY - 1}", exact=True)).to_be_attached()
     expect(page.locator(".jump button")).to_have_count(0)
+
+
+def test_at_an_earlier_place_a_retry_asks_before_it_drops_what_follows(page: Page, daemon: Daemon) -> None:
+    long(page, daemon)
+    jump(page, daemon, 51)
+    page.locator(".msg.you").last.get_by_role("button", name="Retry").dispatch_event("click")
+    expect(page.get_by_role("dialog", name="Run this message again?")).to_be_visible(timeout=10_000)
+    page.keyboard.press("Escape")
+    assert daemon.ask("GET", "/api/v1/conversations/long").json["messages"] == MANY
+
+
+def test_a_retry_drops_nothing_that_the_page_does_not_know(page: Page, daemon: Daemon) -> None:
+    page.expected_errors = ("422",)  # type: ignore[attr-defined]
+    imported(daemon, "long", 4)
+    page.add_init_script(HELD)
+    page.goto(f"{daemon.url}/#/conversations/long")
+    page.reload()
+    expect(page.get_by_text("message number 3", exact=True)).to_be_in_viewport()
+    page.evaluate("window.held = '/messages'")
+    assert daemon.segue("run", "long", "[[say something new]]", "--agent", "rehearsal").code == 0
+    page.wait_for_function("() => window.late > 0")
+    page.locator(".msg.you").last.get_by_role("button", name="Retry").dispatch_event("click")
+    expect(page.locator(".told .bad")).to_contain_text("follow", timeout=10_000)
+    page.evaluate("window.held = null")
+    expect(answers(page).last).to_contain_text("something new")
+    assert daemon.ask("GET", "/api/v1/conversations/long").json["messages"] == 6
+
+
+BELOW = "node => node.scrollHeight - node.scrollTop - node.clientHeight"
+
+
+def test_a_stream_is_followed_at_the_end_and_nowhere_else(page: Page, daemon: Daemon) -> None:
+    page.locator(".newkey input").fill("talk")
+    words = "".join(f"word{n} and a few more of them\n\n" for n in range(400))
+    send(page, f"[[slow 40 400]] [[say {words}]]")
+    dialogue, running = page.locator(".dialogue"), page.locator(".msg[aria-busy]")
+    expect(running).to_contain_text("word60 ")
+    assert dialogue.evaluate(BELOW) < 60
+    dialogue.hover()
+    page.mouse.wheel(0, -500)
+    expect(page.get_by_role("button", name="Latest")).to_be_visible()
+    page.wait_for_timeout(300)
+    place = dialogue.evaluate("node => node.scrollTop")
+    expect(running).to_contain_text("word90 ")
+    assert abs(dialogue.evaluate("node => node.scrollTop") - place) <= 1
+    page.get_by_role("button", name="Latest").click()
+    expect(running).to_contain_text("word120 ")
+    assert dialogue.evaluate(BELOW) < 60
+    expect(page.get_by_role("button", name="Latest")).to_have_count(0)
+
+
+def test_what_is_read_stays_where_it_is_while_older_pages_arrive(page: Page, daemon: Daemon) -> None:
+    sides = ("user", "assistant")
+    lines = [
+        {"from": sides[n % 2], "text": f"message number {n}\n\n" + "line\n\n" * (n % 7), "agent": "rehearsal"}
+        for n in range(MANY)
+    ]
+    export = {"schema": 1, "key": "long", "messages": lines}
+    assert daemon.ask("POST", "/api/v1/conversations/import", {"export": export}).status == 201
+    page.goto(f"{daemon.url}/#/conversations/long")
+    expect(page.locator(".msg", has_text=f"message number {MANY - 1}")).to_be_in_viewport()
+    moved = page.evaluate(
+        """async () => {
+        const node = document.querySelector('.dialogue');
+        const edge = node.getBoundingClientRect().top;
+        const pause = (ms) => new Promise((done) => setTimeout(done, ms));
+        const moves = [];
+        for (let round = 0; round < 12; round += 1) {
+          const before = node.scrollHeight;
+          node.scrollTop = Math.max(40, node.scrollTop - 700);
+          await pause(20);
+          const seen = (each) => each.getBoundingClientRect().bottom > edge;
+          const mark = [...node.querySelectorAll('.msg')].find(seen);
+          const at = mark.getBoundingClientRect().top;
+          await pause(400);
+          moves.push(mark.isConnected ? Math.round(mark.getBoundingClientRect().top - at) : null);
+        }
+        return moves; }"""
+    )
+    assert [each for each in moved if each is None or abs(each) > 2] == [], moved
+    assert page.locator(".msg").count() < 150

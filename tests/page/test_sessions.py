@@ -219,6 +219,22 @@ def test_a_session_begun_elsewhere_is_continued_here(page: Page, daemon: Daemon,
     assert log[-1]["mode"] == "resume"
 
 
+KEPT = """() => {
+  const field = document.querySelector("#ses-message");
+  field.value = "half a thought";
+  field.dispatchEvent(new Event("input", { bubbles: true }));
+  return Object.keys(localStorage).filter((each) => each.startsWith("segue.draft:session:")).length;
+}"""
+
+
+def test_what_is_written_to_a_session_is_kept_at_once(page: Page, daemon: Daemon, home: Path) -> None:
+    path = rehearsal(home, ("remember number 777", "Noted: 777."), cwd=str(daemon.segue.cwd))
+    visit(page, daemon, "rehearsal", path.stem)
+    panel(page).get_by_role("button", name="Continue here").click()
+    expect(page.locator("#ses-message")).to_be_visible()
+    assert page.evaluate(KEPT) == 1
+
+
 def test_a_session_of_a_conversation_is_continued_there(page: Page, daemon: Daemon) -> None:
     assert daemon.segue("run", "talk", "remember number 456").code == 0
     visit(page, daemon)

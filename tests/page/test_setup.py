@@ -107,6 +107,14 @@ def test_it_looks_again_when_asked(setup: Page) -> None:
     expect(setup.locator("#doctor h2")).to_contain_text("1 problem")
 
 
+def test_it_looks_again_when_somebody_comes_back_to_it(setup: Page) -> None:
+    bad = [{"check": "disk", "level": "bad", "what": "the disk is full", "fix": "make room"}]
+    expect(setup.locator("#doctor h2 [role=status]")).not_to_have_text("Looking…")
+    answers(setup, "/doctor", bad)
+    setup.evaluate("document.dispatchEvent(new Event('visibilitychange'))")
+    expect(setup.locator("#doctor .findings li.bad")).to_contain_text("the disk is full", timeout=10_000)
+
+
 def test_it_looks_again_when_the_daemon_comes_back(page: Page, segue: Program, daemon: Daemon) -> None:
     page.expected_errors = ("ERR_", "Failed to load")  # type: ignore[attr-defined]
     page.goto(f"{daemon.url}/#/setup")

@@ -10,7 +10,7 @@ from segue.core.model import Message
 from segue.core.outcome import CUT_SHORT
 from segue.core.request import Terms
 from segue.core.situation import Situation, tokens_of
-from segue.core.turn import Check, Mode, Recovery, RungShown
+from segue.core.turn import Check, Clause, Mode, Recovery, RungShown
 from segue.core.usage import LimitShown, Pays
 from segue.store.leases import judge, lease_name
 from segue.store.records import TurnRow
@@ -70,6 +70,8 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     """The same in words, and what else it would settle."""
     notices: tuple[str, ...] = ()
     """What was requested and would not apply, in words."""
+    notice_clauses: tuple[tuple[Clause, ...], ...] = ()
+    """The same as data."""
 
 
 def why(prepared: Prepared, store: Store, new_bytes: int, retry: str | None = None) -> Why:
@@ -108,6 +110,7 @@ def why(prepared: Prepared, store: Store, new_bytes: int, retry: str | None = No
         recovery=begins.recovery,
         first=begins.first,
         notices=tuple(each.text for each in prepared.granted.notices),
+        notice_clauses=tuple(each.clauses for each in prepared.granted.notices),
     )
 
 

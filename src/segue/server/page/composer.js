@@ -1,11 +1,11 @@
 // Where messages are written: to whom, where, and what sending will do and cost, before it is sent.
-import { computed, effect, html, signal, useEffect, useMemo, useRef } from "./lib.js";
+import { computed, effect, html, signal, useEffect, useLayoutEffect, useMemo, useRef } from "./lib.js";
 import { drawn, get, of, submit } from "./api.js";
 import { agents, byUse, conversations, isUnfinished, label, missed, unfinished } from "./data.js";
 import { bytes, home, visible } from "./format.js";
 import { go } from "./route.js";
 import { t } from "./strings.js";
-import { Switch, attempt, tell, useGrowth } from "./parts.js";
+import { Switch, attempt, isComposing, tell, touched, useGrowth } from "./parts.js";
 import { kept } from "./drafts.js";
 import { follow } from "./dialogue.js";
 import { PlanLine, planned, plannedFor } from "./plan.js";
@@ -77,7 +77,7 @@ export function Composer({ key_ }) {
     });
   };
   const typed = (/** @type {KeyboardEvent} */ event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    if (event.key !== "Enter" || event.shiftKey || isComposing(event) || touched.matches) return;
     event.preventDefault();
     send();
   };
@@ -86,7 +86,8 @@ export function Composer({ key_ }) {
     ${key_ === null ? null : html`<${Queue} key_=${key_} onBegun=${(/** @type {string} */ more) => change({ text: [text, more].filter(Boolean).join("\n\n") })} />`}
     <${PlanLine} draft=${draft.value} busy=${busy} key_=${key_} />
     ${key_ === null ? html`<label class="newkey"><span>${t("new.key")}</span><input class="field" value=${newKey.value}
-      placeholder=${suggested(text)} onInput=${(/** @type {any} */ event) => change({ key: event.currentTarget.value })} /></label>` : null}
+      placeholder=${suggested(text)} onInput=${(/** @type {any} */ event) => change({ key: event.currentTarget.value })} />
+      ${conversations.value.has(newKey.value.trim()) ? html`<span>${t("new.taken")}</span>` : null}</label>` : null}
     <div class="entry"><${Entry} value=${text} onInput=${(/** @type {string} */ value) => change({ text: value })} onKeyDown=${typed}
         onPaste=${(/** @type {ClipboardEvent} */ event) => event.clipboardData?.files.length && !event.clipboardData.getData("text/plain") && (event.preventDefault(), take(files, event.clipboardData))}
         label=${t("message.to", { agent: label(target) })} />
@@ -146,7 +147,7 @@ export function suggested(text) {
  * @param {import("./lib.js").Signal<Draft>} draft
  */
 function usePlan(key, draft) {
-  const { agent, account, model, role, cwd, fresh, blank, permission, text } = draft.value;
+  const { agent, account, model, role, cwd, fresh, blank, permission, text, key: named } = draft.value;
   const known = key === null ? undefined : conversations.value.get(key);
   const size = Math.ceil(text.length / 200);
   useEffect(() => {
@@ -154,7 +155,7 @@ function usePlan(key, draft) {
     const timer = setTimeout(async () => {
       try {
         const query = { text: text.slice(0, PLANNED), agent, account, model, role, cwd, permission, fresh_session: fresh, blank };
-        planned.value = { key, plan: await get(of(key ?? suggested(text), "/plan"), query, stop.signal), problem: "" };
+        planned.value = { key, plan: await get(of(key ?? (named.trim() || suggested(text)), "/plan"), query, stop.signal), problem: "" };
       } catch (error) {
         const { name, message } = /** @type {Error} */ (error);
         if (name !== "AbortError") planned.value = { key, plan: null, problem: message };
@@ -164,7 +165,7 @@ function usePlan(key, draft) {
       clearTimeout(timer);
       stop.abort();
     };
-  }, [key, agent, account, model, role, cwd, fresh, blank, permission, size, known?.agent, known?.account, known?.last_used, known?.state, known?.messages, missed.value]);
+  }, [key, named, agent, account, model, role, cwd, fresh, blank, permission, size, known?.agent, known?.account, known?.last_used, known?.state, known?.messages, missed.value]);
 }
 
 /** Whether the conversation now has the agent and account that were picked: nothing is left to ask for.
@@ -188,7 +189,7 @@ function useTaken(key, draft, change, busy) {
 
 /** Files that are dropped anywhere on the page. Text goes where it is dropped.  @param {import("./lib.js").Signal<File_[]>} files */
 function useDropped(files) {
-  useEffect(() => {
+  useLayoutEffect(() => {
     const handle = (/** @type {DragEvent} */ event) => {
       if (!event.dataTransfer?.types.includes("Files")) return;
       event.preventDefault();

@@ -2,11 +2,11 @@
 import { html, useState } from "./lib.js";
 import { of, patch } from "./api.js";
 import { agents, conversations, loaded, needing } from "./data.js";
-import { home, line, money } from "./format.js";
+import { capital, home, line, money } from "./format.js";
 import { link } from "./route.js";
 import { t } from "./strings.js";
 import { actionsOf } from "./actions.js";
-import { Choice, Copy, attempt } from "./parts.js";
+import { Choice, Copy, attempt, isComposing } from "./parts.js";
 import { Composer } from "./composer.js";
 import { DialogueView } from "./dialogue.js";
 import { listOpen } from "./list.js";
@@ -34,6 +34,7 @@ function TopBar({ key_ }) {
   });
   // Both keys leave the field, which saves what stands there.
   const leave = (/** @type {any} */ event) => {
+    if (isComposing(event)) return;
     if (event.key === "Escape") event.currentTarget.value = known?.title ?? "";
     else if (event.key !== "Enter") return;
     event.stopPropagation();
@@ -60,7 +61,8 @@ function Menu({ key_ }) {
   const [open, setOpen] = useState(false);
   return html`<details class="menu" open=${open} onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}>
     <summary class="btn quiet small" aria-label=${t("menu")}>⋯</summary>
-    <div class="menu-in">${actionsOf(key_).map(({ id, text, act, to, danger }) => to
+    <div class="menu-in"><button type="button" class="only-phone" aria-pressed=${String(focused.value)}
+        onClick=${() => (setOpen(false), (focused.value = !focused.value))}>${capital(t("key.focused"))}</button>${actionsOf(key_).map(({ id, text, act, to, danger }) => to
       ? html`<a key=${id} href=${to}>${text}</a>`
       : html`<button key=${id} type="button" class=${danger && "danger"} onClick=${() => {
           setOpen(false);

@@ -105,13 +105,12 @@ function Chunk({ chunk, dialogue, scroller }) {
     if (ref.current) ref.current.style.minHeight = near.value ? "" : `${heights.get(name) ?? 0}px`;
   }, [near.value]);
   const messages = chunk.messages;
-  const newest = dialogue.messages.value.at(-1);
   return html`<div class="chunk" ref=${ref}>${near.value
     ? messages.map((message) => html`<${Boundary} key=${`b-${message.id ?? message.run}`} all=${dialogue.messages.value} message=${message} />
         <${MessageView} key=${message.id ?? message.run} key_=${dialogue.key} message=${message}
         events=${message.run ? dialogue.events.value.get(message.run) : undefined}
         leftOut=${message.run ? (dialogue.leftOut.value.get(message.run) ?? 0) : 0} focused=${focused.value}
-        last=${message === newest || isLastOfYours(dialogue.messages.value, message)} />`)
+        last=${!dialogue.newer.value && isLast(dialogue.messages.value, message)} />`)
     : null}</div>`;
 }
 
@@ -126,10 +125,18 @@ function Boundary({ all, message }) {
   return html`<p class="boundary"><span>${t("account.changed", { from: name(before.account), to: name(message.account) })}</span></p>`;
 }
 
-/** Nothing but its own answer follows.  @param {Message[]} messages @param {Message} message */
-function isLastOfYours(messages, message) {
-  const [last, before] = [messages.at(-1), messages.at(-2)];
-  return last?.from === "assistant" && before === message;
+/** Whether nothing but its own answer follows. What has no number is not in anybody's view.
+ * @param {Message[]} messages @param {Message} message */
+function isLast(messages, message) {
+  if (message.n === null) return true;
+  let answers = 0;
+  for (let at = messages.length - 1; messages[at] !== message; at -= 1) {
+    const after = messages[at];
+    if (after?.n === null) continue;
+    if (after?.from !== "assistant" || answers) return false;
+    answers += 1;
+  }
+  return true;
 }
 
 /** @param {{scroller: import("./lib.js").Ref<HTMLElement | null>, onSeen: () => Promise<boolean>, label: string}} props */

@@ -1,4 +1,5 @@
 // Numbers, times and texts as they are shown. What is not known is a dash, never 0.
+import { signal } from "./lib.js";
 import { language, t } from "./strings.js";
 
 const UNKNOWN = "–";
@@ -69,8 +70,16 @@ export function number(count) {
   return /** @type {Intl.NumberFormat} */ (known).format(count);
 }
 
-/** @param {number} ms @param {number} [now] */
-export function when(ms, now = Date.now()) {
+/** Rises while somebody looks, so that what is shown of a time does not stay what it was. */
+const minute = signal(0);
+const tick = () => document.visibilityState === "visible" && (minute.value += 1);
+setInterval(tick, 60_000);
+document.addEventListener("visibilitychange", tick);
+
+/** @param {number} ms */
+export function when(ms) {
+  void minute.value;
+  const now = Date.now();
   const moment = new Date(ms);
   const today = new Date(now);
   if (now - ms < 60_000 && now >= ms) return t("time.now");

@@ -1,7 +1,7 @@
 // The keyboard: one key for each thing, everywhere but in fields.
 import { unfinished } from "./data.js";
 import { go, route } from "./route.js";
-import { asked } from "./parts.js";
+import { asked, isComposing } from "./parts.js";
 import { listOpen, step } from "./list.js";
 import { helpOpen } from "./help.js";
 import { paletteOpen } from "./palette.js";
@@ -22,7 +22,8 @@ function target() {
 /** @param {string} name */
 function act(name) {
   const node = target();
-  const yours = node?.classList.contains("you") ? node : node?.previousElementSibling;
+  const all = [...document.querySelectorAll(".msg")];
+  const yours = all.slice(0, node ? all.indexOf(node) + 1 : 0).findLast((each) => each.classList.contains("you"));
   /** @type {HTMLElement | null | undefined} */ (yours?.querySelector(`[data-act="${name}"]`))?.click();
 }
 
@@ -96,7 +97,7 @@ export function listen() {
       paletteOpen.value = !paletteOpen.value;
       return;
     }
-    if (event.ctrlKey || event.metaKey || event.altKey || event.isComposing) return;
+    if (event.ctrlKey || event.metaKey || event.altKey || isComposing(event)) return;
     const field = /** @type {Element} */ (event.target)?.closest?.(FIELDS);
     if (event.key === "Escape") {
       if (fold()) return;

@@ -22,10 +22,12 @@ export function Ladder({ rungs }) {
 }
 
 /** @param {string} said */
-const sentence = (said) => said && `${capital(said)}${/[.。]$/.test(said) ? "" : t("stop.sign")}`;
+export const sentence = (said) => said && `${capital(said)}${/[.。]$/.test(said) ? "" : t("stop.sign")}`;
 
-/** What stands beside a check that passes: a number, if it has one.  @param {Check["clauses"]} clauses @param {string} said */
-function figure([first] = [], said = "") {
+/** What stands beside a check that passes: a number, if it has one.
+ * @param {Check & {said: string}} check */
+function figure({ verdict, said, clauses: [first] = [] }) {
+  if (verdict !== "pass") return "";
   if (first?.code === "pressure.share") return percent(Number(first.values?.share));
   return said.length < 14 ? said : "";
 }
@@ -34,10 +36,10 @@ function figure([first] = [], said = "") {
 export function Checks({ checks }) {
   const count = (/** @type {string} */ verdict) => checks.filter((each) => each.verdict === verdict).length;
   const all = checks.map((each) => ({ ...each, said: reason(each.detail, each.clauses) }));
-  const failed = all.filter((each) => each.verdict === "fail");
+  const told = all.filter((each) => each.verdict === "fail" || (each.said && !figure(each)));
   return html`<section class="sec"><h2>${t("checks")} <span class="r">${t("checks.sum", { pass: count("pass"), fail: count("fail"), skip: count("skip") })}</span></h2>
-    <ul class="checks">${all.map(({ check, verdict, said, clauses }) => html`<li key=${check} class=${{ pass: "", fail: "x", skip: "o" }[verdict]} title=${said}>
-      <span class="vh">${t(`verdict.${verdict}`)}: </span>${check}${verdict === "pass" ? html` <small>${figure(clauses, said)}</small>` : null}</li>`)}</ul>
-    ${failed.map(({ check, said, bars }) => html`<p class="why" key=${check}><b class="t-failed">${check}</b> ${sentence(said)}${bars.length ? html` ${t("check.bars", { modes: bars.map((mode) => t(`mode.${mode}`)).join(", ") })}` : null}</p>`)}
+    <ul class="checks">${all.map((each) => html`<li key=${each.check} class=${{ pass: "", fail: "x", skip: "o" }[each.verdict]} title=${each.said}>
+      <span class="vh">${t(`verdict.${each.verdict}`)}: </span>${each.check} <small>${figure(each)}</small></li>`)}</ul>
+    ${told.map(({ check, verdict, said, bars }) => html`<p class="why" key=${check}><b class=${verdict === "fail" ? "t-failed" : ""}>${check}</b> ${sentence(said)}${bars.length ? html` ${t("check.bars", { modes: bars.map((mode) => t(`mode.${mode}`)).join(", ") })}` : null}</p>`)}
   </section>`;
 }

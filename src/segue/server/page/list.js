@@ -5,7 +5,7 @@ import { byUse, flowNames, label, loaded } from "./data.js";
 import { line, moment, money, soon, when } from "./format.js";
 import { go, link } from "./route.js";
 import { t } from "./strings.js";
-import { Agent, State, attempt } from "./parts.js";
+import { Agent, State, attempt, isComposing } from "./parts.js";
 
 /** @typedef {import("./types").ConversationShown} Conversation */
 /** @typedef {import("./types").ConversationHit} Hit */
@@ -17,7 +17,7 @@ const MOST_HITS = 30;
 export const wanted = signal("");
 const filter = signal("all");
 const agent = signal("");
-const hits = signal(/** @type {Hit[] | null} */ (null));
+const hits = signal(/** @type {{text: string, all: Hit[]} | null} */ (null));
 /** The sheet on a phone. */
 export const listOpen = signal(false);
 
@@ -33,18 +33,38 @@ export const listed = computed(() => {
   return byUse.value.filter((each) => inFilter(each) && (!text || `${each.key}\n${each.title}`.toLowerCase().includes(text)));
 });
 
+/** The messages that were found. */
+const messages = computed(() => {
+  const keys = new Set(byUse.value.filter(inFilter).map((each) => each.key));
+  return (hits.value?.all ?? []).filter((each) => keys.has(each.key)).slice(0, MOST_HITS);
+});
+
+/** What was looked for when Enter was pressed, and not found yet. */
+let hurried = "";
+
+function openFirst() {
+  const text = wanted.peek().trim();
+  const [conversation] = listed.peek();
+  const [message] = hits.peek()?.text === text ? messages.peek() : [];
+  hurried = conversation || message ? "" : text;
+  if (hurried) return;
+  document.getElementById("find")?.blur();
+  listOpen.value = false;
+  if (conversation) go("conversations", conversation.key);
+  else if (message) go("conversations", message.key, message.message ?? "");
+}
+
 /** @param {{key_: string | null}} props */
 export function List({ key_ }) {
   useSearch();
   const all = byUse.value;
   const count = (/** @type {string} */ name) => (name === "all" ? all.length : name === "starred" ? all.filter((each) => each.starred).length : all.filter((each) => each.state === name || (name === "parked" && each.state === "queued")).length);
   const names = [...new Set(all.flatMap((each) => each.agents))].sort();
-  const keys = new Set(all.filter(inFilter).map((each) => each.key));
-  const shown = (hits.value ?? []).filter((each) => keys.has(each.key)).slice(0, MOST_HITS);
+  const shown = messages.value;
   return html`<aside class="side l sheet ${listOpen.value || key_ === null ? "open" : ""}" aria-label=${t("conversations")}>
     <div class="sheet-head"><b>${t("conversations")}</b><button type="button" class="btn quiet" onClick=${() => (listOpen.value = false)}>${t("close")}</button></div>
     <div class="find"><input class="field" id="find" type="search" value=${wanted.value} placeholder=${t("find")} aria-label=${t("find")}
-        onInput=${(/** @type {any} */ event) => (wanted.value = event.currentTarget.value)} />
+        onInput=${(/** @type {any} */ event) => ((hurried = ""), (wanted.value = event.currentTarget.value))} onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === "Enter" && !isComposing(event) && openFirst()} />
       <a class="btn" href=${link("conversations", "")} onClick=${() => (listOpen.value = false)} aria-label=${t("new.title")}>${t("new")}</a></div>
     <nav class="filters" aria-label=${t("filter")}>${FILTERS.map((name) => {
       const number = count(name);
@@ -75,7 +95,8 @@ function useSearch() {
     const timer = setTimeout(async () => {
       try {
         const found = await get("/search", { text, limit: 100 }, stop.signal);
-        hits.value = found.filter((/** @type {Hit} */ each) => each.where === "message");
+        hits.value = { text, all: found.filter((/** @type {Hit} */ each) => each.where === "message") };
+        if (hurried === text) openFirst();
       } catch {
         // The next letter searches again.
       }
@@ -118,7 +139,7 @@ export function known(key) {
 
 /** @param {{hit: Hit}} props */
 const Found = ({ hit }) => html`<a class="row hit" href=${link("conversations", hit.key, hit.message ?? "")}>
-  <span class="t">${marked(hit.snippet, wanted.value.trim())}</span><span class="when">${when(hit.created)}</span><span class="sub">${known(hit.key)}</span></a>`;
+  <span class="t">${marked(line(hit.snippet, 400), wanted.value.trim())}</span><span class="when">${when(hit.created)}</span><span class="sub">${known(hit.key)}</span></a>`;
 
 /** The words that were looked for, marked.  @param {string} text @param {string} words */
 export function marked(text, words) {

@@ -1,15 +1,15 @@
 // One message of a dialogue: yours or an agent's, with its versions, what can be done with it, and its turn.
-import { html, signal, useEffect, useMemo, useState } from "./lib.js";
+import { html, signal, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./lib.js";
 import { get, of, patch, post, remove, segment, submit } from "./api.js";
 import { label, runs } from "./data.js";
-import { bytes, clock, moment, plural, visible, when } from "./format.js";
+import { bytes, clock, line, moment, plural, visible, when } from "./format.js";
 import { notices } from "./reasons.js";
 import { go } from "./route.js";
 import { stepsOf } from "./steps.js";
 import { t } from "./strings.js";
 import { Code } from "./code.js";
 import { Markdown, Plain } from "./markdown.js";
-import { Copy, ask, attempt, tell, useGrowth } from "./parts.js";
+import { Copy, ask, attempt, isComposing, tell, useGrowth } from "./parts.js";
 import { EndLine, LastSaid, LiveTurn, Steps } from "./turn.js";
 import { kept } from "./drafts.js";
 import { Question } from "./question.js";
@@ -29,15 +29,19 @@ export function MessageView({ key_, message, events, leftOut, focused, last }) {
     : html`<${Answer} key_=${key_} message=${message} events=${events} leftOut=${leftOut} focused=${focused} />`;
 }
 
-/** The message that is being edited, by key. */
-const editing = new Map();
+/** The messages that are being edited. */
+const editing = new Set();
+/** @param {string | null} id */
+const editOf = (id) => `edit:${id}`;
 
 /** @param {{key_: string, message: Message, events: FeedEvent[] | undefined, focused: boolean, last: boolean}} props */
 function Yours({ key_, message, events, focused, last }) {
-  const [edit, setEdit] = useState(() => editing.get(message.id) ?? false);
+  const [edit, setEdit] = useState(() => editing.has(message.id) || kept.read(editOf(message.id), null) !== null);
+  // An edit that was begun before is shown again, but the reader may be elsewhere.
+  const again = useRef(edit);
   const version = chosen(message);
   useEffect(() => {
-    if (edit) editing.set(message.id, true);
+    if (edit) editing.add(message.id);
     else editing.delete(message.id);
   }, [edit]);
   // A turn that is done and stands here gave an answer that was cut: nothing of it is shown.
@@ -54,10 +58,10 @@ function Yours({ key_, message, events, focused, last }) {
         <span class="r"><${Actions} key_=${key_} message=${message} last=${last} onEdit=${() => setEdit(true)} />
           <time title=${moment(message.created)}>${clockOrDay(message.created)}</time></span></div>
       ${edit
-        ? html`<${Editor} key_=${key_} message=${message} onDone=${() => setEdit(false)} />`
+        ? html`<${Editor} key_=${key_} message=${message} focus=${!again.current} onDone=${() => ((again.current = false), setEdit(false))} />`
         : html`<${Plain} text=${version?.text ?? message.text} />`}
       <${Attachments} key_=${key_} message=${message} />
-      ${begun ? null : html`${focused ? html`<${LastSaid} steps=${steps} run=${message.run ?? ""} />` : html`<${Steps} steps=${steps} run=${message.run ?? ""} />`}<${Failure} key_=${key_} message=${message} />`}</article>
+      ${begun ? null : html`${focused ? html`<${LastSaid} steps=${steps} run=${message.run ?? ""} />` : html`<${Steps} steps=${steps} run=${message.run ?? ""} />`}<${Failure} key_=${key_} message=${message} last=${last} />`}</article>
     ${begun && message.run ? html`<${LiveTurn} run=${message.run} events=${events ?? NOTHING} focused=${focused} />` : null}`;
 }
 
@@ -72,13 +76,15 @@ function Answer({ key_, message, events, leftOut, focused }) {
   const version = chosen(message);
   const steps = useMemo(() => stepsOf(events ?? []), [events]);
   const texts = steps.filter((each) => each.kind === "text");
-  const explained = message.run !== null && selected.value === message.run;
-  return html`<article class="msg ${explained ? `sel ${message.mode}` : ""}" id="m-${message.id}" tabindex="-1"
+  const run = version ? version.run : message.run;
+  const turn = useTurn(version?.run ?? null) ?? (version ? null : message);
+  const explained = run !== null && selected.value === run;
+  return html`<article class="msg ${explained ? `sel ${turn?.mode ?? ""}` : ""}" id="m-${message.id}" tabindex="-1"
       data-id=${message.id} data-run=${message.run} aria-current=${explained ? "true" : undefined}>
     <div class="who"><span class="n">${message.n === null ? "" : `#${message.n}`}</span><b>${label(message.agent)}</b>
       ${message.role ? html`<span>${message.role}</span>` : null}
       ${message.account ? html`<span>${message.account}</span>` : null}
-      ${message.model ? html`<span>${message.model}</span>` : null}
+      ${message.model ? html`<span>${line(message.model, 60)}</span>` : null}
       ${message.edited ? html`<span>${t("edited")}</span>` : null}
       <${Versions} key_=${key_} message=${message} />
       <span class="r"><${Actions} key_=${key_} message=${message} last=${false} />
@@ -86,10 +92,19 @@ function Answer({ key_, message, events, leftOut, focused }) {
     ${focused || version ? null : html`${leftOut ? html`<p class="boundary"><span>${plural("events.left", leftOut)}</span></p>` : null}
       <${Steps} steps=${steps} run=${message.run ?? ""} except=${texts.at(-1)?.n ?? -1} />`}
     <${Markdown} text=${version?.text ?? message.text} />
-    ${notices(message).map((notice) => html`<p class="notice" key=${notice}>${notice}</p>`)}
-    <${EndLine} run=${message.run} mode=${message.mode} usage=${message.usage} cost=${message.cost_usd}
-      estimated=${message.cost_estimated} ms=${message.duration_ms} sent=${message.sent} />
+    ${notices(turn ?? {}).map((notice) => html`<p class="notice" key=${notice}>${notice}</p>`)}
+    <${EndLine} run=${run} mode=${turn?.mode ?? null} usage=${turn?.usage ?? null} cost=${turn?.cost_usd ?? null}
+      estimated=${turn?.cost_estimated} ms=${turn?.duration_ms ?? null} sent=${turn?.sent} />
   </article>`;
+}
+
+/** The turn that gave an earlier version, once it is known.  @param {string | null} run */
+function useTurn(run) {
+  const [turn, setTurn] = useState(/** @type {import("./types").Turn | null} */ (null));
+  useEffect(() => {
+    if (run) void attempt(async () => setTurn((await get(`/runs/${segment(run)}`)).turn));
+  }, [run]);
+  return turn?.run === run ? turn : null;
 }
 
 /** The versions that were read of messages, and which one is shown; a new version is shown at once.
@@ -141,7 +156,7 @@ function Actions({ key_, message, last, onEdit }) {
 export function retry(key, message, last) {
   const run = (/** @type {boolean} */ cut) =>
     attempt(() => submit(key, { retry_of: message.id, cut, answers: true }));
-  if (last) return run(true);
+  if (last) return run(false); // more may follow than the page knows: then it is refused
   ask({ title: t("retry.title"), body: t("retry.body"), confirm: t("retry"), act: () => run(true) });
   return undefined;
 }
@@ -163,9 +178,9 @@ async function fork(key, message) {
   if (made) go("conversations", /** @type {any} */ (made).key);
 }
 
-/** @param {{key_: string, message: Message, onDone: () => void}} props */
-function Editor({ key_, message, onDone }) {
-  const draft = `edit:${message.id}`;
+/** @param {{key_: string, message: Message, focus: boolean, onDone: () => void}} props */
+function Editor({ key_, message, focus, onDone }) {
+  const draft = editOf(message.id);
   const [text, setText] = useState(() => kept.read(draft, message.text));
   const done = () => {
     kept.remove(draft);
@@ -182,13 +197,16 @@ function Editor({ key_, message, onDone }) {
     kept.write(draft, event.currentTarget.value);
   };
   const key = (/** @type {KeyboardEvent} */ event) => {
+    if (isComposing(event)) return;
     if (event.key === "Escape") done();
     else if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) void save(true);
     else return;
     event.stopPropagation();
   };
   const field = useGrowth(text);
-  useEffect(() => field.current?.focus(), []);
+  useLayoutEffect(() => {
+    if (focus) field.current?.focus();
+  }, []);
   return html`<div class="editor"><textarea class="field" rows="3" value=${text} onInput=${type} onKeyDown=${key}
       aria-label=${t("edit.label")} ref=${field}></textarea>
     <div class="btns"><button type="button" class="btn primary" onClick=${() => save(true)}>${t("edit.again")}</button>
@@ -218,22 +236,24 @@ function Login({ account }) {
   return command ? html`<p>${t("failure.login")}</p><${Code} text=${command} language="bash" />` : null;
 }
 
-/** Why a message has no answer, what is safe, and what to do next.  @param {{key_: string, message: Message}} props */
-function Failure({ key_, message }) {
+/** Why a message has no answer, what is safe, and what to do next.
+ * @param {{key_: string, message: Message, last: boolean}} props */
+function Failure({ key_, message, last }) {
   const { failure, state } = message;
+  const again = html`<button type="button" class="btn small" onClick=${() => retry(key_, message, last)}>${t("retry")}</button>`;
   // What was asked and not answered can still be answered.
   const run = runs.value.get(message.run ?? "");
   if (run?.questions.length) return html`${run.questions.map((question) => html`<${Question} key=${question.id} question=${question} run=${run} />`)}`;
   if (state === "withdrawn")
     return html`<div class="ask parked"><p class="lead">${t("withdrawn")}</p>${failure ? html`<p>${visible(failure.message)}</p>` : null}
-      <div class="btns"><button type="button" class="btn small" onClick=${() => retry(key_, message, true)}>${t("retry")}</button></div></div>`;
+      <div class="btns">${again}</div></div>`;
   if (state === "parked")
     return html`<div class="ask parked"><p class="lead">${t("parked.title")}</p>${failure ? html`<p>${visible(failure.message)}</p>` : null}</div>`;
   if (!failure) return null;
   return html`<div class="ask failed"><p class="lead">${t(`failure.${failure.kind}`)}</p>
     <pre class="quote">${visible(failure.message)}</pre><p class="dim">${t("failure.safe")} ${message.tools_run ? t("failure.tools") : ""}</p>
     ${failure.kind === "auth" && message.account ? html`<${Login} account=${message.account} />` : null}
-    <div class="btns"><button type="button" class="btn small" onClick=${() => retry(key_, message, true)}>${t("retry")}</button></div>
+    <div class="btns">${again}</div>
     <${EndLine} run=${message.run} mode=${message.mode} usage=${message.usage} cost=${message.cost_usd}
       estimated=${message.cost_estimated} ms=${message.duration_ms} sent=${message.sent} /></div>`;
 }

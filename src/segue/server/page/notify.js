@@ -1,4 +1,4 @@
-// What needs the user: in the tab's title, as a badge, and as a notification while nobody looks at the page.
+// What needs the user: in the tab's title and icon, as a badge, and as a notification while nobody looks at the page.
 import { effect } from "./lib.js";
 import { conversations, flowsLoaded, flowsNeeding, loaded, needing, running } from "./data.js";
 import { line } from "./format.js";
@@ -14,6 +14,9 @@ export function watch() {
     const count = needing.value.length + flowsNeeding.value.length;
     const name = open ? `${line(open.title || open.key, 60)} · Segue` : "Segue";
     document.title = `${count ? `(${count}) ` : running.value.length ? "● " : ""}${name}`;
+    const icon = /** @type {HTMLLinkElement} */ (document.querySelector("link[rel=icon]"));
+    const file = icon.href.replace(/[^/]+$/, count ? "icon-needs.svg" : "icon.svg");
+    if (icon.href !== file) icon.href = file;
     const badge = /** @type {any} */ (navigator);
     if (count) badge.setAppBadge?.(count)?.catch?.(() => undefined);
     else badge.clearAppBadge?.()?.catch?.(() => undefined);

@@ -6,7 +6,7 @@ import { line, when } from "./format.js";
 import { VIEWS, link, route } from "./route.js";
 import { t } from "./strings.js";
 import { actionsOf } from "./actions.js";
-import { Dialog, State, attempt } from "./parts.js";
+import { Dialog, State, attempt, isComposing } from "./parts.js";
 import { marked } from "./list.js";
 import { themes } from "./theme.js";
 import { focused } from "./selection.js";
@@ -55,7 +55,7 @@ async function elsewhere(text, stop) {
   ]);
   return [
     ...messages.filter((/** @type {any} */ each) => each.where === "message").map((/** @type {any} */ each) => ({
-      id: `${each.key}/${each.message}`, group: "messages", text: each.snippet, more: `${each.key} · ${when(each.created)}`, act: goTo(link("conversations", each.key, each.message)),
+      id: `${each.key}/${each.message}`, group: "messages", text: line(each.snippet, 400), more: `${each.key} · ${when(each.created)}`, act: goTo(link("conversations", each.key, each.message)),
     })),
     ...sessions.map((/** @type {any} */ each) => ({
       id: `${each.agent}/${each.session}/${each.place}`, group: "sessions", text: line(each.snippet, 120), more: `${label(each.agent)} · ${each.session.slice(0, 8)}`, act: goTo(link("sessions", each.agent, each.session, each.place)),
@@ -92,6 +92,7 @@ function Open() {
     item?.act();
   };
   const key = (/** @type {KeyboardEvent} */ event) => {
+    if (isComposing(event)) return;
     if (event.key === "ArrowDown") setAt(Math.min(items.length - 1, at + 1));
     else if (event.key === "ArrowUp") setAt(Math.max(0, at - 1));
     else if (event.key === "Enter") choose(items[at]);

@@ -42,6 +42,13 @@ export function Copy({ text, class: kind = "btn quiet small", label, children })
     ${done ? t("copy.done") : (children ?? t("copy"))}</button>`;
 }
 
+/** Whether a key is part of writing a sign, as in Chinese. Safari tells the key that ends it after its end.
+ * @param {KeyboardEvent} event */
+export const isComposing = (event) => event.isComposing || event.keyCode === 229;
+
+/** A keyboard on a screen has no Shift for a new line: there, Enter begins one, and only a button sends. */
+export const touched = matchMedia("(hover: none) and (pointer: coarse)");
+
 /** For a field that grows with its text.  @param {string} value */
 export function useGrowth(value) {
   const ref = useRef(/** @type {HTMLTextAreaElement | null} */ (null));

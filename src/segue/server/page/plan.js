@@ -3,8 +3,9 @@ import { html, signal } from "./lib.js";
 import { conversations, label } from "./data.js";
 import { capital, home, limits, money, tokens } from "./format.js";
 import { t } from "./strings.js";
+import { sentence } from "./ladder.js";
 import { Gauge, Mode } from "./parts.js";
-import { reason } from "./reasons.js";
+import { notices, reason } from "./reasons.js";
 import { select } from "./selection.js";
 
 /** @typedef {import("./types").Why} Why */
@@ -29,10 +30,11 @@ export function PlanLine({ draft, busy, key_ }) {
   const counted = (kind === "catchup" || kind === "replay") && earlier === 1 ? `${kind}.one` : kind;
   const context = KEEPS.includes(plan.mode) ? conversations.value.get(key_ ?? "")?.context : null;
   const said = t(`plan.${counted}`, { agent: label(plan.agent), count: earlier, cwd: home(plan.cwd) });
+  const remarks = [...because(plan, draft), ...notices(plan).map(sentence)];
   return html`<p class="plan" role="status"><${Mode} mode=${plan.mode} button=${true} onClick=${() => select(null)}
       name=${`${t(`mode.${plan.mode}`)}: ${t("plan.why")}`} /><span>${said}${busy ? t("plan.queued") : ""}${said.endsWith(".") || !costs(rung).length ? "" : ":"}
     ${costs(rung).map((each, at) => html`${at ? ", " : " "}${each}`)}
-    ${because(plan, draft)}</span><${Gauge} used=${context?.used ?? null} window=${context?.window ?? null} /><${Limit} all=${plan.limits} /></p>`;
+    ${remarks.length ? html`. <span class="because">${remarks.join(" ")}</span>` : null}</span><${Gauge} used=${context?.used ?? null} window=${context?.window ?? null} /><${Limit} all=${plan.limits} /></p>`;
 }
 
 /** What is known of its price; an empty message adds nothing.  @param {import("./types").RungShown | undefined} rung */
@@ -51,11 +53,11 @@ function Limit({ all }) {
 
 /** Why it is dearer than it could be, and what to do about it.  @param {Why} plan @param {import("./composer.js").Draft} draft */
 function because(plan, draft) {
-  if (KEEPS.includes(plan.mode) || draft.fresh || draft.blank) return null;
+  if (KEEPS.includes(plan.mode) || draft.fresh || draft.blank) return [];
   const barring = plan.checks.find((each) => each.verdict === "fail" && each.bars.includes("resume") && each.detail);
-  if (!barring || (barring.check === "pin" && plan.mode === "fresh")) return null;
+  if (!barring || (barring.check === "pin" && plan.mode === "fresh")) return [];
   const cheaper = plan.rungs.find((each) => each.mode === "resume")?.usd ?? null;
-  const advice = barring.check === "workdir" && plan.session_cwd ? ` ${t("plan.cwd", { cwd: home(plan.session_cwd) })}` : "";
-  return html`. <span class="because">${capital(reason(barring.detail, barring.clauses))}.${advice}${cheaper === null ? "" : ` ${t("plan.would", { usd: money(cheaper, true) })}`}</span>`;
+  const advice = barring.check === "workdir" && plan.session_cwd ? [t("plan.cwd", { cwd: home(plan.session_cwd) })] : [];
+  return [sentence(reason(barring.detail, barring.clauses)), ...advice, ...(cheaper === null ? [] : [t("plan.would", { usd: money(cheaper, true) })])];
 }
 

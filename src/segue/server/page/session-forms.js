@@ -1,12 +1,12 @@
 // What can be done with a session: continue it here, see what a check found, write a repaired copy.
-import { html, useEffect, useState } from "./lib.js";
+import { html, useState } from "./lib.js";
 import { drawn, once, post } from "./api.js";
 import { kept } from "./drafts.js";
 import { bytes, home, line, visible } from "./format.js";
 import { reason } from "./reasons.js";
 import { go, link } from "./route.js";
 import { t } from "./strings.js";
-import { Copy, attempt } from "./parts.js";
+import { Copy, attempt, isComposing, touched } from "./parts.js";
 import { pathOf, refresh } from "./sessions-data.js";
 
 /** @typedef {import("./types").SessionShown} Session */
@@ -20,7 +20,12 @@ export function ContinueForm({ session, onClose }) {
   const [{ message, id }, setDraft] = useState(() => kept.read(draft, { message: "", id: "" }));
   const [key, setKey] = useState("");
   const [busy, setBusy] = useState(false);
-  useEffect(() => (message ? kept.write(draft, { message, id }) : kept.remove(draft)), [message]);
+  const write = (/** @type {string} */ text) => {
+    const next = { message: text, id: drawn() };
+    setDraft(next);
+    if (text) kept.write(draft, next);
+    else kept.remove(draft);
+  };
   const owner = session.pinned ? session.conversation : null;
   const send = () =>
     attempt(async () => {
@@ -32,8 +37,9 @@ export function ContinueForm({ session, onClose }) {
       go("conversations", run.conversation);
     });
   const typed = (/** @type {KeyboardEvent} */ event) => {
+    if (isComposing(event)) return;
     if (event.key === "Escape") onClose();
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    if (event.key !== "Enter" || event.shiftKey || touched.matches) return;
     event.preventDefault();
     void send();
   };
@@ -41,7 +47,7 @@ export function ContinueForm({ session, onClose }) {
     <label class="vh" for="ses-message">${t("sessions.message")}</label>
     <textarea id="ses-message" class="field" rows="3" value=${message} placeholder=${t("sessions.message")} disabled=${busy} onKeyDown=${typed}
       ref=${(/** @type {any} */ node) => node && !node.dataset.seen && ((node.dataset.seen = "1"), node.focus())}
-      onInput=${(/** @type {any} */ event) => setDraft({ message: event.currentTarget.value, id: drawn() })}></textarea>
+      onInput=${(/** @type {any} */ event) => write(event.currentTarget.value)}></textarea>
     ${owner ? html`<p class="why">${t("sessions.continue.there", { key: line(owner, 80) })}</p>`
       : html`<label class="newkey"><span>${t("new.key")}</span><input class="field" value=${key} placeholder=${`${session.agent}-${session.id.slice(0, 8)}`} onInput=${(/** @type {any} */ event) => setKey(event.currentTarget.value)} /></label>
         <p class="why">${t("sessions.continue.new")}</p>`}

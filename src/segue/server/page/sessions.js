@@ -7,7 +7,7 @@ import { bytes, home, line, number, plural } from "./format.js";
 import { viewKeys } from "./keys.js";
 import { go } from "./route.js";
 import { t } from "./strings.js";
-import { Choice } from "./parts.js";
+import { Choice, isComposing } from "./parts.js";
 import { Prune } from "./prune.js";
 import { Details, checking } from "./session-details.js";
 import { Table, cursor, moveCursor } from "./session-table.js";
@@ -124,7 +124,7 @@ function Tools() {
   return html`<form class="tool-line" role="search" onSubmit=${(/** @type {Event} */ event) => event.preventDefault()}>
     <input class="field" type="search" value=${wanted.value} placeholder=${t("sessions.find")} aria-label=${t("sessions.find")}
       onInput=${(/** @type {any} */ event) => (wanted.value = event.currentTarget.value)}
-      onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === "Enter" && moveCursor(0)} />
+      onKeyDown=${(/** @type {KeyboardEvent} */ event) => event.key === "Enter" && !isComposing(event) && moveCursor(0)} />
     <span class="dim count" role="status">${status()}</span>
     ${names.length > 1 && names.length <= MOST_SEGMENTS
       ? html`<${Choice} label=${t("filter.agent")} value=${agent.value} onChange=${(/** @type {string} */ name) => (agent.value = name)}

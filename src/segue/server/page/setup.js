@@ -54,7 +54,11 @@ const ask = () => get("/status").then((found) => (status.value = found)).catch((
 export function Setup() {
   const live = connection.value === "live";
   useEffect(() => {
-    if (live) void look();
+    // Who comes back to the page may have mended something elsewhere.
+    const back = () => live && document.visibilityState === "visible" && void look();
+    back();
+    document.addEventListener("visibilitychange", back);
+    return () => document.removeEventListener("visibilitychange", back);
   }, [live, missed.value]);
   useEffect(() => {
     if (live) void ask();

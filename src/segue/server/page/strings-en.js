@@ -99,6 +99,7 @@ export default {
   "new.title": "New conversation",
   "new.body": "Write the first message below. The agent, the directory and the rest are remembered after it.",
   "new.key": "Key",
+  "new.taken": "There is such a conversation: the message continues it.",
   "filter": "Filter",
   "filter.all": "All",
   "filter.needs_you": "Needs you",

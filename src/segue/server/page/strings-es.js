@@ -99,6 +99,7 @@ export default {
   "new.title": "Conversación nueva",
   "new.body": "Escribe abajo el primer mensaje. Después se recuerdan el agente, el directorio y lo demás.",
   "new.key": "Clave",
+  "new.taken": "Esa conversación ya existe: el mensaje la continúa.",
   "filter": "Filtrar",
   "filter.all": "Todas",
   "filter.needs_you": "Te necesitan",

@@ -99,6 +99,7 @@ export default {
   "new.title": "新对话",
   "new.body": "在下方写下第一条消息。之后会记住代理、目录等设置。",
   "new.key": "键名",
+  "new.taken": "已有这个对话：这条消息会接着它继续。",
   "filter": "筛选",
   "filter.all": "全部",
   "filter.needs_you": "等你处理",

@@ -175,7 +175,7 @@ export function LiveTurn({ run: id, events, focused }) {
   const text = piece !== undefined && piece.block >= settled ? piece.text : "";
   if (!run) return null;
   return html`<article class="msg" data-run=${id} aria-busy="true"><div class="who"><b>${label(run.agent)}</b>
-      ${run.role ? html`<span>${run.role}</span>` : null} ${run.model ? html`<span>${run.model}</span>` : null}
+      ${run.role ? html`<span>${run.role}</span>` : null} ${run.model ? html`<span>${line(run.model, 60)}</span>` : null}
       <span class=${run.state === "needs_you" ? "t-needs" : "t-run"}>${t(run.cancel_asked ? "state.cancelling" : `state.${run.state}`)}</span>
       <span class="r">${clock(began ?? run.created)}</span></div>
     ${focused ? null : html`<${Steps} steps=${steps} run=${id} />`}

@@ -1445,4 +1445,5 @@ export interface Why {
   recovery: "adopt" | "recover" | null;
   first: string[];
   notices: string[];
+  notice_clauses: Clause[][];
 }
