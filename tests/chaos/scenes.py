@@ -19,6 +19,7 @@ import msgspec
 from segue.config.home import Home, this_host
 from segue.core.model import Host
 from segue.system.processes import groups
+from tests.database import database
 from tests.integration.conftest import Program, Result
 
 PATIENCE_S = 60.0
@@ -168,7 +169,7 @@ class Scene:
         return []
 
     def write(self, sql: str, *values: Any) -> None:
-        with contextlib.closing(sqlite3.connect(self.segue.home / "segue.db", timeout=10)) as db, db:
+        with database(self.segue.home / "segue.db", timeout=10) as db:
             db.execute(sql, values)
 
     # who lives

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import signal
-import sqlite3
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from segue.store.store import open_store
 from segue.turns.projection import list_projected, projected
 from tests.chaos.scenes import GATE, KEY, Scene, Started, kill, until
 from tests.chaos.test_orphans import SLOW, orphan
+from tests.database import database
 
 WORK = f"remember number 2 [[shell echo two >> effects; {GATE}]] [[say answer-2]]"
 QUESTION = "what numbers?"
@@ -84,7 +84,7 @@ def all_killed(scene: Scene, started: Started) -> None:
 
 
 def everything(scene: Scene) -> tuple[list[str], dict[Path, bytes]]:
-    with sqlite3.connect(scene.segue.home / "segue.db") as db:
+    with database(scene.segue.home / "segue.db") as db:
         store = list(db.iterdump())
     files = {file: file.read_bytes() for file in scene.segue.home.glob("runs/**/*") if file.is_file()}
     return store, files

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from typing import Any
 
 import msgspec
 import pytest
 
+from tests.database import database
 from tests.integration.conftest import Program
 from tests.integration.test_account_carry import Accounts
 
@@ -82,9 +82,8 @@ def test_it_is_not_tried_while_the_account_is_limited(accounts: Accounts) -> Non
 def test_it_is_tried_when_the_limit_is_over(accounts: Accounts) -> None:
     write(accounts, "[[say They want 456.]]")
     assert accounts.run("[[limit 5h 1 3600]][[error 429 retry-after 3600]]", code=75)
-    with sqlite3.connect(accounts.segue.home / "segue.db") as database:
-        database.execute("UPDATE limits SET resets_ms = 1")
-    database.close()
+    with database(accounts.segue.home / "segue.db") as db:
+        db.execute("UPDATE limits SET resets_ms = 1")
     assert summarised(accounts)[0]["mode"] == "summary"
 
 

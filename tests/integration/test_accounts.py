@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from segue.turns.agent_choice import PAUSES_S
+from tests.database import database
 from tests.integration.conftest import Program, Result
 from tests.integration.talk import Talk
 
@@ -295,16 +296,13 @@ def test_a_link_to_the_home_is_the_same_home(segue: Program, talk: Talk, tmp_pat
 
 def test_an_address_from_before_is_the_first_one(segue: Program, tmp_path: Path) -> None:
     """The store of an earlier Segue knew no addresses: the one that is seen first is the one it had."""
-    import sqlite3
-
     env = 'env = { REHEARSAL_URL = "https://a.example" }'
     segue.config(f'[accounts.one]\nagent = "rehearsal"\nhome = "{tmp_path}/one"\n{env}\n')
     talk = Talk(segue)
     talk.sessions = tmp_path / "one" / "sessions"
     talk.run("remember number 1", "--account", "one")
-    with sqlite3.connect(segue.home / "segue.db") as database:
-        database.execute("DELETE FROM identities")
-    database.close()
+    with database(segue.home / "segue.db") as db:
+        db.execute("DELETE FROM identities")
     assert talk.run("what number?").mode == "resume"
     segue.config((segue.home / "config.toml").read_text().replace("a.example", "b.example"))
     assert talk.run("what number?").mode == "fresh"
@@ -370,12 +368,10 @@ def test_a_new_key_of_a_user_who_was_named_before_is_no_change(segue: Program, t
 
 def test_a_key_from_before_is_the_first_one(segue: Program, tmp_path: Path) -> None:
     """An earlier Segue recorded that there is a key, and not which: the first that is seen is the one."""
-    import sqlite3
 
     talk = keyed_talk(segue, tmp_path, "first-key-0123456789")
-    with sqlite3.connect(segue.home / "segue.db") as database:
-        database.execute("UPDATE identities SET route = substr(route, 1, instr(route, '.') - 1)")
-    database.close()
+    with database(segue.home / "segue.db") as db:
+        db.execute("UPDATE identities SET route = substr(route, 1, instr(route, '.') - 1)")
     assert talk.run("what number?").mode == "resume"
     with_key(segue, tmp_path, "other-key-0123456789")
     assert talk.run("what number?").mode == "fresh"

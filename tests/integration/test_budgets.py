@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
-import sqlite3
 from datetime import date
 from typing import Any
 
@@ -14,6 +13,7 @@ import pytest
 
 from segue import Answer, Segue
 from segue.core.events import Permission, Question
+from tests.database import database
 from tests.integration.conftest import Program, Result
 from tests.integration.talk import Talk
 from tests.integration.terminals import Terminal, on_terminal
@@ -181,7 +181,7 @@ def test_the_day_counts_all_conversations_and_starts_again(segue: Program) -> No
     budget = shown["question"]["budget"]
     assert (budget["scope"], [each["name"] for each in budget["spent_on"]]) == ("day", ["one"])
     assert (budget["name"], budget["day"]) == (str(date.today()), str(date.today()))
-    with sqlite3.connect(segue.home / "segue.db") as db:
+    with database(segue.home / "segue.db") as db:
         db.execute("UPDATE turns SET ended_ms = ended_ms - 86400000 WHERE cost_usd IS NOT NULL")
     assert segue("run", "two", "hello", "--json").code == 0, "that was yesterday"
 

@@ -3,12 +3,12 @@ run again by our doing."""
 
 from __future__ import annotations
 
-import sqlite3
 import sys
 from pathlib import Path
 
 import pytest
 
+from tests.database import database
 from tests.integration.conftest import Program
 from tests.integration.talk import Spoke, Talk
 
@@ -235,6 +235,6 @@ def test_people_are_told_to_look_first(talk: Told) -> None:
 def test_an_answer_in_fragments_is_stored_with_the_messages_only(segue: Program) -> None:
     segue.config('[defaults]\nagent = "plain"\n[agents.plain]\ncommand = ["cat"]\nstdin = "prompt"\n')
     assert Talk(segue).run("one\ntwo").text == "one\ntwo"
-    with sqlite3.connect(segue.home / "segue.db") as store:
+    with database(segue.home / "segue.db") as store:
         events = [event for (event,) in store.execute("SELECT event FROM events")]
     assert [event for event in events if '"type":"text"' in event] == []

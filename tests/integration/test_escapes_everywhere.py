@@ -6,7 +6,6 @@ sessions of the agents, the rows of a store that others may write to, and the ca
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import sqlite3
@@ -22,6 +21,7 @@ import pytest
 from segue.cli.commands import COMMANDS
 from segue.cli.sessions import TABLE
 from segue.core.model import Owner
+from tests.database import database
 from tests.integration.conftest import Program
 from tests.integration.terminals import bytes_on_terminal
 from tests.integration.test_escapes import EVIL, IN_TOML, obeyed
@@ -106,7 +106,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     (world.cwd / "FLOW.toml").write_text(f'name = "{IN_TOML}"\n{tier}')
     (world.cwd / "export.json").write_text(run("export", "talk", "--json").stdout)
     _sessions(world)
-    with contextlib.closing(sqlite3.connect(world.segue_home / "segue.db")) as db, db:
+    with database(world.segue_home / "segue.db") as db:
         _foreign(db)
     return world
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sqlite3
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from tests.database import database
 from tests.integration.conftest import Program
 from tests.integration.talk import OTHER, Talk, rehearsing
 
@@ -182,7 +182,7 @@ def test_it_foresees_what_a_fork_does_while_a_turn_runs(talk: Talk) -> None:
 
 
 def everything(home: Path) -> list[str]:
-    with sqlite3.connect(home / "segue.db") as db:
+    with database(home / "segue.db") as db:
         return list(db.iterdump())
 
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from tests.database import database
 from tests.integration.conftest import Program
 from tests.integration.server.conftest import Daemon
 
@@ -262,7 +263,7 @@ DEARER = {"resume": 1.0, "branch": 1.25, "replay": 3.2, "recap": 2.6, "fresh": 2
 
 def _age(segue: Program) -> None:
     """Let the conversations be some hours or days old."""
-    with sqlite3.connect(segue.home / "segue.db") as store:
+    with database(segue.home / "segue.db") as store:
         for number, key in enumerate(EARLIER):
             less = int(3_600_000 * 1.6 ** (number + 1))
             (id_,) = store.execute("SELECT id FROM conversations WHERE key = ?", (key,)).fetchone()
@@ -284,7 +285,7 @@ def _age(segue: Program) -> None:
 def _history(segue: Program) -> None:
     """A month of turns, as copies of the first turn of each conversation."""
     chance = random.Random(46)
-    with sqlite3.connect(segue.home / "segue.db") as store:
+    with database(segue.home / "segue.db") as store:
         store.row_factory = sqlite3.Row
         rows = [
             dict(row)

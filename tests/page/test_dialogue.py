@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-import sqlite3
 import time
 
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.database import database
 from tests.integration.server.conftest import Daemon
 from tests.page.conftest import WAIT_MS, picture
 from tests.page.test_conversations import answers, converse, send
@@ -23,7 +23,7 @@ def allow_all(page: Page) -> None:
 
 def rewrite(daemon: Daemon, **changes: dict[str, object]) -> None:
     """Change stored events by what their input says."""
-    with sqlite3.connect(daemon.segue.home / "segue.db") as store:
+    with database(daemon.segue.home / "segue.db") as store:
         for turn, seq, text in store.execute("SELECT turn, seq, event FROM events").fetchall():
             for part, change in changes.items():
                 if part in text:
@@ -92,7 +92,7 @@ def test_what_a_subagent_did_is_folded_under_its_call(page: Page, daemon: Daemon
     allow_all(page)
     converse(page, daemon, "[[shell echo outer]] [[shell echo inner]] [[shell echo after]] [[say done]]")
     expect(answers(page).locator(".tool")).to_have_count(3)
-    with sqlite3.connect(daemon.segue.home / "segue.db") as store:
+    with database(daemon.segue.home / "segue.db") as store:
         events = [json.loads(text) for (text,) in store.execute("SELECT event FROM events ORDER BY seq")]
     outer = next(
         each["id"] for each in events if each["type"] == "tool-call" and "outer" in str(each["input"])
@@ -319,7 +319,7 @@ def test_the_time_of_a_turn_counts_from_its_beginning(page: Page, daemon: Daemon
     expect(page.locator("form.ask")).to_be_visible()
     send(page, "[[ask And now? | yes]] [[say second]]")
     expect(page.locator(".waiting")).to_have_count(1)
-    with sqlite3.connect(daemon.segue.home / "segue.db", timeout=60) as store:  # it has waited for an hour
+    with database(daemon.segue.home / "segue.db", timeout=60) as store:  # it has waited for an hour
         store.execute("UPDATE turns SET started_ms = started_ms - 3600000 WHERE state = 'queued'")
     page.locator("form.ask").get_by_label("yes").check()
     page.locator("form.ask").get_by_role("button", name="Answer").click()

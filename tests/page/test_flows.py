@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sqlite3
 from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
@@ -14,6 +13,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from segue.store.flow_records import FlowRow
 from segue.store.store import open_store
+from tests.database import database
 from tests.integration.conftest import Program
 from tests.integration.server.conftest import Daemon, start
 from tests.integration.server.test_flows import GATED, begin, reached, shown
@@ -399,8 +399,8 @@ def test_what_the_daemon_cannot_run_says_how_to_go_on(daemon: Daemon, page: Page
         )
     older = begin(daemon, turns=2, text=SAID, ask=True)
     reached(daemon, older, "needs_you")
-    with sqlite3.connect(daemon.home / "segue.db") as database:
-        database.execute("UPDATE flows SET version = 99 WHERE id = ?", (older,))
+    with database(daemon.home / "segue.db") as db:
+        db.execute("UPDATE flows SET version = 99 WHERE id = ?", (older,))
     assert daemon.ask("POST", f"{V1}/{older}/answer", {"answer": "yes"}).status == 200
     reached(daemon, older, "needs_you", lambda now: now["needs"] == "version")
     open_flows(page, older)

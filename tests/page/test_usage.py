@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Locator, Page, Route, expect
 
+from tests.database import database
 from tests.integration.server.conftest import Daemon
 from tests.page.tools import AXE
 
@@ -59,7 +60,7 @@ def table(page: Page, name: str) -> Locator:
 
 def copies(daemon: Daemon, *changes: dict[str, Any]) -> None:
     """Write copies of the newest turn into the store, each with some columns changed."""
-    with sqlite3.connect(daemon.home / "segue.db") as store:
+    with database(daemon.home / "segue.db") as store:
         store.row_factory = sqlite3.Row
         row = dict(store.execute("SELECT * FROM turns ORDER BY started_ms DESC LIMIT 1").fetchone())
         for number, change in enumerate(changes):
@@ -186,7 +187,7 @@ def test_long_times_are_weeks_and_months(used: Daemon, page: Page) -> None:
 
 
 def copies_of_old(daemon: Daemon) -> None:
-    with sqlite3.connect(daemon.home / "segue.db") as store:
+    with database(daemon.home / "segue.db") as store:
         store.execute("UPDATE turns SET started_ms = ? WHERE id = 'copy-0'", (days_ago(2000),))
 
 
@@ -293,7 +294,7 @@ def test_empty_view_teaches(page: Page, daemon: Daemon) -> None:
 
 
 def test_a_period_without_turns_offers_all(used: Daemon, page: Page) -> None:
-    with sqlite3.connect(used.home / "segue.db") as store:
+    with database(used.home / "segue.db") as store:
         store.execute("UPDATE turns SET started_ms = started_ms - 20 * 86400000")
     open_usage(page, "7")
     expect(page.get_by_role("heading", name="No turn ended in this period")).to_be_visible()
@@ -324,7 +325,7 @@ def test_resumes_that_did_not_pay_have_a_reason_and_a_link(used: Daemon, page: P
 
 def test_prediction_is_compared_with_the_truth(used: Daemon, page: Page) -> None:
     copies(used, {"predicted_usd": 2.0, "cost_usd": 3.0})
-    with sqlite3.connect(used.home / "segue.db") as store:
+    with database(used.home / "segue.db") as store:
         store.execute("UPDATE turns SET predicted_usd = NULL WHERE id <> 'copy-0'")
     open_usage(page)
     expect(table(page, "prediction").locator("tbody td")).to_have_text(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import http.client
-import sqlite3
 import time
 from pathlib import Path
 
 import psycopg
 
+from tests.database import database
 from tests.integration.conftest import Program
 from tests.integration.server.conftest import Daemon, finish, start
 from tests.integration.server.streams import Sent, Stream, recorded, said, settled, streams
@@ -105,7 +105,7 @@ def test_the_stream_of_an_ended_run_has_all_its_events_and_its_end_once(daemon: 
         assert numbers(got) == numbers(live)
         assert len([each for each in got if settled([each], run)]) == 1
         assert settled(got[-1:], run)
-    with sqlite3.connect(daemon.home / "segue.db") as store:  # as after ``[retention] days``
+    with database(daemon.home / "segue.db") as store:  # as after ``[retention] days``
         store.execute("DELETE FROM feed")
     old = Stream(daemon, f"/api/v1/runs/{run}/events").wait_over()
     assert (numbers(old), settled(old[-1:], run)) == (numbers(live), True)

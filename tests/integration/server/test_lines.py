@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 import subprocess
 from typing import Any
 
 import msgspec
 
+from tests.database import database
 from tests.integration.conftest import Program
 from tests.integration.server.conftest import WAIT_S, Daemon, finish, start
 from tests.integration.server.streams import Stream, said, settled, streams
@@ -22,9 +22,8 @@ HOLD = '[queue]\non_failure = "hold"\n'
 
 def waiting(segue: Program) -> int:
     """How many runs have been accepted and wait."""
-    with sqlite3.connect(f"file:{segue.home / 'segue.db'}?mode=ro", uri=True, timeout=WAIT_S) as file:
+    with database(f"file:{segue.home / 'segue.db'}?mode=ro", uri=True, timeout=WAIT_S) as file:
         (count,) = file.execute("SELECT COUNT(*) FROM turns WHERE state = 'queued'").fetchone()
-    file.close()
     return int(count)
 
 

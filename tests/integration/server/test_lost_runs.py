@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import sqlite3
 import time
 from typing import Any
 
@@ -13,6 +12,7 @@ import pytest
 from segue.app.run_shapes import RunOrder
 from segue.app.runs import enqueue_order
 from segue.app.workspace import open_workspace
+from tests.database import database
 from tests.integration.conftest import Program
 from tests.integration.server.conftest import WAIT_S, Daemon, finish, start
 from tests.integration.server.streams import streams
@@ -25,10 +25,8 @@ HOUR_MS = 3_600_000
 
 
 def execute(segue: Program, sql: str, *values: object) -> list[Any]:
-    with sqlite3.connect(segue.home / "segue.db", timeout=WAIT_S) as file:
-        rows = file.execute(sql, values).fetchall()
-    file.close()
-    return rows
+    with database(segue.home / "segue.db", timeout=WAIT_S) as file:
+        return file.execute(sql, values).fetchall()
 
 
 def take(segue: Program, run: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import signal
-import sqlite3
 import subprocess
 import threading
 import time
@@ -17,6 +16,7 @@ import pytest
 from segue import Misuse, Segue
 from segue.app.workspace import open_workspace
 from segue.store.store import Store
+from tests.database import database
 from tests.integration.conftest import Program
 from tests.integration.server.conftest import WAIT_S, Daemon, finish, start
 from tests.integration.server.streams import Stream, said, settled, streams
@@ -57,9 +57,8 @@ class Limited:
         """The time until which runs are parked has come. ``ended``: the limit is over, too."""
         if ended:
             self.limit.unlink(missing_ok=True)
-        with sqlite3.connect(self.segue.home / "segue.db", timeout=WAIT_S) as file:
+        with database(self.segue.home / "segue.db", timeout=WAIT_S) as file:
             file.execute("UPDATE turns SET not_before_ms = started_ms WHERE state = 'parked'")
-        file.close()
 
     def parked(self) -> dict[str, Any]:
         """The one run that waits, once it is parked."""

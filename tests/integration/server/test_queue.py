@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sqlite3
 from typing import Any
 
+from tests.database import database
 from tests.integration.conftest import Program
 from tests.integration.server.conftest import WAIT_S, Daemon, finish, start
 from tests.integration.server.streams import Sent, Stream, settled, streams
@@ -32,9 +32,8 @@ def test_a_run_that_was_cancelled_while_it_waited_never_runs(daemon: Daemon) -> 
 
 def test_a_run_that_was_claimed_and_lost_before_an_attempt_waits_again(segue: Program) -> None:
     run = segue("run", "k", "remember number 7", "--queue", "--agent", "rehearsal", "-q").stdout.strip()
-    with sqlite3.connect(segue.home / "segue.db") as file:
+    with database(segue.home / "segue.db") as file:
         file.execute("UPDATE turns SET state = 'running' WHERE id = ?", (run,))
-    file.close()
     daemon = start(segue)
     try:
         assert finished(daemon, run)["turn"]["text"] == "Noted: 7."

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import sqlite3
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 import segue as package
+from tests.database import database
 from tests.integration.conftest import Program
 from tests.integration.server.conftest import WAIT_S, Daemon, finish, start
 from tests.integration.server.streams import Stream, streams
@@ -45,9 +45,8 @@ def newer(segue: Program, tmp_path: Path) -> Program:
 
 
 def schema(segue: Program) -> int:
-    with sqlite3.connect(segue.home / "segue.db") as db:
+    with database(segue.home / "segue.db") as db:
         (version,) = db.execute("SELECT max(version) FROM segue_migrations").fetchone()
-    db.close()
     return int(version)
 
 
