@@ -118,7 +118,7 @@ export function Artefact({ name, hash, size = null, more = "" }) {
     void attempt(async () => setText(await get(`/artefacts/${segment(hash)}`)));
   }, [isOpen, hash]);
   return html`<details class="fold artefact" open=${isOpen} onToggle=${(/** @type {any} */ event) => setOpen(event.currentTarget.open)}>
-    <summary><b>${line(name, 80)}</b> <span class="dim">${size === null ? "" : bytes(size)} ${more}</span></summary>
+    <summary><b>${line(name, 80)}</b> <span class="dim">${[size === null ? "" : bytes(size), more].filter(Boolean).join(" · ")}</span></summary>
     ${isOpen ? html`<p class="btns"><a class="btn small" href=${`/api/v1/artefacts/${segment(hash)}`} download=${name.replace(/[^\w.-]+/g, "-")}>${t("flow.save")}</a></p>
       ${text === null ? html`<p class="dim" role="status">${t("flow.reading")}</p>` : html`<${Document} text=${text} />`}` : null}</details>`;
 }
