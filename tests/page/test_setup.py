@@ -252,13 +252,14 @@ def test_the_daemon_and_what_it_runs(setup: Page, daemon: Daemon) -> None:
 
 
 def test_three_languages(setup: Page, daemon: Daemon) -> None:
-    for name, title, code in (
-        ("Español", "Agentes y ajustes", "es"),
-        ("中文", "代理与设置", "zh"),
-        ("English", "Agents and settings", "en"),
+    for name, title, builtin, code in (
+        ("Español", "Agentes y ajustes", "integrado", "es"),
+        ("中文", "代理与设置", "内置", "zh"),
+        ("English", "Agents and settings", "built in", "en"),
     ):
         setup.get_by_role("button", name=name).click()
         expect(setup.locator("h1")).to_have_text(title)
+        expect(setup.locator("#agents .agent", has_text="Rehearsal")).to_contain_text(builtin)
         assert setup.evaluate("document.documentElement.lang") == code
         expect(setup.get_by_role("button", name=name)).to_have_attribute("aria-pressed", "true")
         picture(setup, f"setup-{code}")

@@ -120,7 +120,7 @@ function abilities({ capabilities: can }) {
 function OneAgent({ agent }) {
   const models = /** @type {string[]} */ (/** @type {any} */ (agent).models ?? []);
   return html`<div class="agent"><h3><${Agent} agent=${agent.agent} label=${agent.label} />${visible(agent.label)} <span class="dim">${visible(agent.version ?? "–")}</span>
-      <span class="mono dim path" title=${agent.path}>${home(agent.path)}</span></h3>
+      ${agent.path === "built in" ? html`<span class="dim path">${t("agent.builtin")}</span>` : html`<span class="mono dim path" title=${agent.path}>${home(agent.path)}</span>`}</h3>
     ${agent.problem ? html`<p class="why t-failed">${visible(agent.problem)}</p>` : null}
     <ul class="checks" aria-label=${t("setup.can")}>${abilities(agent).map(([name, can, more]) => html`<li key=${name} class=${can ? "" : "o"} title=${more || undefined}>
       <span class="vh">${t(can ? "setup.yes" : "setup.no")}: </span>${t(`setup.can.${name}`)}</li>`)}</ul>

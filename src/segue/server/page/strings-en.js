@@ -132,6 +132,7 @@ export default {
   "version": "Version",
   "agent.state": "State",
   "agent.ready": "ready",
+  "agent.builtin": "built in",
   "you": "You",
   "to": "to {agent}",
   "edited": "edited",

@@ -132,6 +132,7 @@ export default {
   "version": "Versión",
   "agent.state": "Estado",
   "agent.ready": "listo",
+  "agent.builtin": "integrado",
   "you": "Tú",
   "to": "a {agent}",
   "edited": "editado",
