@@ -34,7 +34,7 @@ def talk(page: Page, daemon: Daemon) -> Page:
 
 def open_switcher(page: Page) -> None:
     page.locator(".bar-top .menu > summary").click()
-    page.locator(".menu-in button").nth(3).click()
+    page.locator(".menu-in button:visible").nth(3).click()
     expect(page.locator("dialog[open] input[type=checkbox]")).to_be_visible()
 
 
