@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -11,6 +12,8 @@ import msgspec
 import pytest
 
 from segue import Cancel, Conflict, Flow, FlowEnd, FlowShown, Gone, InUse, Misuse, Segue, flow
+from segue.core.errors import StoreAway
+from segue.store.store import Store
 from tests.integration.conftest import Program
 
 T = TypeVar("T")
@@ -488,3 +491,37 @@ def test_what_the_caller_gives_up_is_paused_and_closing_leaves_it(within: Within
     within(give_up)
     within(leave)
     within(end)
+
+
+def test_a_turn_that_could_not_begin_while_the_store_was_away_is_begun_again(
+    within: Within, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    @flow(version=1)
+    async def small(flow: Flow) -> str:
+        return (await flow.turn("ask", flow.key("a"), "[[say done]]")).text
+
+    since: list[float] = []
+
+    def at_first(real: Callable[..., Any]) -> Callable[..., Any]:
+        """Away for a moment, from when the turn is stored and wants its conversation."""
+
+        def call(store: Store, *args: Any) -> Any:
+            if not since and isinstance(args[0], str) and args[0].startswith("conversation:"):
+                since.append(time.monotonic())
+            if since and time.monotonic() - since[0] < 0.5:
+                raise StoreAway("the store is away")
+            return real(store, *args)
+
+        return call
+
+    for name in ("take_lease", "settle"):
+        monkeypatch.setattr(Store, name, at_first(getattr(Store, name)))
+
+    async def work(library: Segue) -> None:
+        shown = await library.flows.run(small)
+        assert (shown.state, result(shown)) == ("done", "done"), shown.failure
+        (step,) = shown.steps
+        assert (step.tries, len(step.runs)) == (2, 2)
+        assert [each.status for each in await library.log(step.conversation or "")] == ["ok", "ok"]
+
+    within(work)

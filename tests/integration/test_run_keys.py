@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import TypeVar
 
 import msgspec
 import pytest
 
 from segue.app.segue import Segue
-from segue.core.errors import Misuse
+from segue.core.errors import Misuse, StoreAway
 from segue.core.turn import Turn
+from segue.store.store import Store
 from segue.turns.request import TurnRequest, body_of, request_from_options
-from tests.chaos.scenes import GATE, KEY, Scene, until
+from tests.chaos.scenes import GATE, KEY, PATIENCE_S, Scene, until
+from tests.database import database
 from tests.integration.conftest import Program
 
 T = TypeVar("T")
@@ -157,3 +161,40 @@ def test_a_request_can_be_written_down_and_read_again() -> None:
     read = msgspec.json.decode(written, type=TurnRequest)
     assert (read.key, read.cwd, read.wait_s, read.budget_usd) == ("k", "/w", 3.0, "none")
     assert (read.allow_tools, read.save, read.environment) == (("shell",), False, ("PATH",))
+
+
+@pytest.mark.parametrize("parked", [False, True], ids=["at once", "after a limit"])
+def test_a_run_that_was_given_up_while_the_store_was_away_is_not_waited_for(
+    segue: Program, env: dict[str, str], monkeypatch: pytest.MonkeyPatch, parked: bool
+) -> None:
+    """It was stored that it waits for its conversation, and then not even that it never began."""
+
+    def away(*args: object) -> None:
+        raise StoreAway("the store is away")
+
+    def is_parked() -> bool:
+        with database(segue.home / "segue.db", timeout=10) as file, suppress(sqlite3.OperationalError):
+            return file.execute("SELECT state FROM turns").fetchall() == [("parked",)]
+        return False
+
+    async def twice(library: Segue) -> None:
+        def keyed() -> asyncio.Task[Turn]:
+            text = "[[error 429 retry-after 2]]" if parked else "remember number 456"
+            return asyncio.create_task(library.run("t", text, cwd=segue.cwd, run_key="k", park=parked))
+
+        first = keyed() if parked else None
+        if parked:
+            await asyncio.to_thread(until, is_parked, "it is parked")
+        with monkeypatch.context() as outage:
+            for name in ("take_lease", "settle"):
+                outage.setattr(Store, name, away)
+            with pytest.raises(StoreAway):
+                await (first or keyed())
+        again = keyed()
+        await asyncio.wait([again], timeout=PATIENCE_S)
+        assert again.done(), "it waits for nobody"
+        assert ((await again).state, (await again).text) == ("withdrawn", "")
+        other = await library.run("t", "remember number 7", cwd=segue.cwd)
+        assert other.text == "Noted: 7."
+
+    within(env, twice)

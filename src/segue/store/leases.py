@@ -67,11 +67,12 @@ class LeaseLock:
         _HELD.add(claim.token)
 
     def let_go(self) -> None:
-        """Release the lease. If its row cannot be deleted, it counts as that of a dead holder."""
+        """Release the lease. As long as its row cannot be deleted, it counts as that of a dead holder; but
+        only here: others see that we live, and wait."""
         _HELD.discard(self.claim.token)
         try:
             with suppress(Exception):
-                self._store.release_lease(self.claim)
+                self._store.renewer.insist(partial(self._store.release_lease, self.claim))
         finally:
             os.close(self._lock)
 

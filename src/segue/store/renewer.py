@@ -1,7 +1,8 @@
 """Renews all the leases of a store in one thread, and calls their holders once a second.
 
-The thread runs while there is a lease to renew. Each store has its own thread, so that a database that does
-not answer does not cost the leases of another one; usually a process has one store.
+It also repeats what could not be written because the store was away: others would believe what is stored as
+long as this process lives. The thread runs while there is something to do. Each store has its own thread, so
+that a database that does not answer does not cost the leases of another one; usually a process has one store.
 """
 
 from __future__ import annotations
@@ -10,11 +11,16 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from typing import TypeVar
 
+from segue.core.errors import StoreAway
 from segue.store.lease_rows import RENEW_S
 
 BEAT_S = 1
 """How often a holder's ``on_beat`` is called."""
+AGAIN_S = 1.0
+"""How often a write is repeated while the store is away."""
+T = TypeVar("T")
 
 
 class Renewal:
@@ -83,6 +89,24 @@ class Renewer:
                 self._thread = threading.Thread(target=self._work, name="lease-renewer", daemon=True)
                 self._thread.start()
             self._changed.notify_all()
+
+    def insist(self, write: Callable[[], T], *, again_s: float = AGAIN_S) -> T:
+        """Write something. If the store is away, ``StoreAway`` is raised, and it is written as soon as the
+        store is back, unless this process ends before: it must then be written by whoever finds that out."""
+
+        def still_away() -> bool:
+            with suppress(Exception):  # if it fails in any other way, it would fail again
+                try:
+                    write()
+                except StoreAway:
+                    return True
+            return False
+
+        try:
+            return write()
+        except StoreAway:
+            self.add(Renewal(still_away, renew_s=again_s))
+            raise
 
     def remove(self, renewal: Renewal) -> None:
         """None of its callbacks is called once this returns."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 
 from segue.core.model import Host, Owner
 from segue.store import lease_rows
@@ -41,7 +42,7 @@ class WaitingTurn:
             self._store.renewer.remove(self._renewal)
         if self._claim is not None:
             with suppress(Exception):
-                self._store.release_lease(self._claim)
+                self._store.renewer.insist(partial(self._store.release_lease, self._claim))
 
 
 def shows_waiting(store: Store, run: str, host: Host) -> bool:

@@ -16,7 +16,8 @@ from segue.turns.live_turn import Callbacks
 from segue.turns.message import Retry
 from segue.turns.parked_run import wait_parked
 from segue.turns.prepare import Prepared, prepare_retry
-from segue.turns.turn import Failover, take, take_queued, wait_s
+from segue.turns.queue import wait_s
+from segue.turns.turn import Failover, take, take_queued
 
 
 async def after_limits(

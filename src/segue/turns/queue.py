@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from segue.store.records import QUEUED, TurnRow
@@ -10,6 +11,8 @@ from segue.store.waiting_turn import is_waiting
 from segue.system.processes import owner_lives
 from segue.turns.prepare import Prepared
 
+WAIT_S = 600.0
+"""How long a turn waits for another one of its conversation, unless told otherwise."""
 JUST_NOW_MS = 60_000
 """For how long a driver that cannot be seen from here counts as alive."""
 
@@ -39,3 +42,13 @@ class Queue:
             key = self._prepared.ask.conversation
             self._notice(f"{count} of {key} {wait} for a daemon; start one with: segue serve")
         return None
+
+
+def wait_s(prepared: Prepared, endless: bool = False) -> float:
+    """``endless``: for a run that is this call's own."""
+    if endless:
+        return math.inf
+    for wanted in (prepared.ask.wait_s, prepared.config.defaults.wait):
+        if wanted is not None:
+            return wanted
+    return WAIT_S

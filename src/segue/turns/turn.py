@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.core.errors import Misuse, NotInstalled
+from segue.core.errors import Misuse, NotInstalled, StoreAway
 from segue.core.outcome import Failure
 from segue.core.turn import Turn
 from segue.runner.attempt import Answerer, Cancel, Guarded, Listener, Replies
@@ -29,7 +29,7 @@ from segue.turns.attempts import decide, restore, step_down, stepped_words, try_
 from segue.turns.live_turn import NOTHING, Callbacks, LiveTurn, before_parking
 from segue.turns.message import Retry, WentOn, in_line, place, receive, update_login, withdraw
 from segue.turns.prepare import Prepared, as_of_now, prepare_retry
-from segue.turns.queue import Queue
+from segue.turns.queue import Queue, wait_s
 from segue.turns.request import NONE
 from segue.turns.retries import failed_with_same_text, retry_while_temporary
 from segue.turns.store_outage import StoreStillAway
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 NOT_BEGUN = Failure("cancelled", "the turn was cancelled before it began")
 Failover = Callable[[Prepared, Turn, Callable[[str], None]], Awaitable[Prepared | None]]
 """Another account takes the message of a turn that met a limit: prepares its run. None: none can."""
-WAIT_S = 600.0
-"""How long a turn waits for another one of its conversation, unless told otherwise."""
 
 
 async def run(
@@ -170,10 +168,10 @@ async def take(
         return await run_sync(_as_stored, prepared, store)
     except LeaseBusy as busy:
         turn = never_began(NOT_BEGUN if callbacks.cancel.asked else Failure("session_busy", str(busy)))
-        return await run_sync(withdraw, store, turn)
+        return await run_sync(_withdraw, store, turn)
     except BaseException as error:
         with suppress(Exception):
-            withdraw(store, never_began(_failure(error)))
+            _withdraw(store, never_began(_failure(error)))
         raise
 
 
@@ -191,9 +189,20 @@ async def take_queued(
     except LeaseBusy as busy:
         failure = NOT_BEGUN if callbacks.cancel.asked else Failure("session_busy", str(busy))
         return await run_sync(withdraw, store, _never_began(prepared, failure, began_ns, row))
+    except StoreAway as away:
+        if row.via != QUEUED:  # no line has it
+            with suppress(Exception):
+                turn = _never_began(prepared, _failure(away), began_ns, row)
+                await run_sync(_withdraw, store, turn)
+        raise
     except WentOn as error:
         failure = Failure("rate_limited", str(error))
         return await run_sync(withdraw, store, _never_began(prepared, failure, began_ns, row))
+
+
+def _withdraw(store: Store, turn: Turn) -> Turn:
+    """Nobody but this process can know that it has given the run up. So it is withdrawn sooner or later."""
+    return store.renewer.insist(partial(withdraw, store, turn))
 
 
 def _as_stored(prepared: Prepared, store: Store) -> Turn:
@@ -335,6 +344,8 @@ def _failure(error: BaseException) -> Failure:
     """The failure that the log shows for a turn that ended with an exception."""
     if isinstance(error, NotInstalled):
         return Failure("not_installed", str(error))
+    if isinstance(error, StoreAway):  # the CLI has no part in it
+        return Failure("killed", str(error))
     if isinstance(error, Exception):
         return Failure("crashed", str(error) or type(error).__name__)
     return Failure("cancelled", "the turn was cancelled")
@@ -343,13 +354,3 @@ def _failure(error: BaseException) -> Failure:
 def _retries(prepared: Prepared) -> int:
     wanted = prepared.ask.retries
     return prepared.config.defaults.retries if wanted is None else wanted
-
-
-def wait_s(prepared: Prepared, endless: bool = False) -> float:
-    """``endless``: for a run that is this call's own."""
-    if endless:
-        return math.inf
-    for wanted in (prepared.ask.wait_s, prepared.config.defaults.wait):
-        if wanted is not None:
-            return wanted
-    return WAIT_S

@@ -10,14 +10,16 @@ import anyio
 import msgspec
 import pytest
 
+from segue.core.errors import StoreAway
 from segue.core.model import Host, Owner
 from segue.store import lease_rows, leases
 from segue.store.lease_rows import Busy, Judge, Taken, Verdict
-from segue.store.leases import Lease, LeaseBusy
+from segue.store.leases import Acquiring, Lease, LeaseBusy, LeaseLock
 from segue.store.records import Claim, LeaseRow, Settlement
 from segue.store.store import Store
 from segue.store.waiting_turn import WaitingTurn
 from segue.system.processes import this_process
+from tests.chaos.scenes import until
 from tests.integration.store.talking import Talk
 from tests.integration.store.where import Where
 from tests.integration.store.workers import DEAD
@@ -237,3 +239,27 @@ def test_all_leases_of_a_process_are_renewed_by_one_thread(where: Where, tmp_pat
         assert anyio.run(main, store) == 1
         assert store.lease(lease_rows.waiting("run")) is None
     assert set(beats) == {"a", "b", "waiting"}
+
+
+def test_what_is_given_back_while_the_store_is_away_is_free_once_it_is_back(
+    store: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Nobody else could know that it is not held any more: its owner lives."""
+    owner, release, tries = this_process(Host("here")), store.release_lease, Counter[str]()
+
+    def away_at_first(claim: Claim) -> bool:
+        tries[claim.name] += 1
+        if tries[claim.name] < 3:
+            raise StoreAway("the store is away")
+        return release(claim)
+
+    monkeypatch.setattr(store, "release_lease", away_at_first)
+    lock, waiting = Acquiring(store, "c", owner, tmp_path, True).take(), WaitingTurn(store, "run", owner)
+    waiting.begin()
+    assert isinstance(lock, LeaseLock)
+    lock.let_go()
+    waiting.end()
+    assert store.lease("c") is not None
+    until(lambda: store.lease("c") is None, "the lease is free")
+    until(lambda: store.lease(lease_rows.waiting("run")) is None, "nobody seems to wait")
+    assert set(tries.values()) == {3}

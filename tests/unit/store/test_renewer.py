@@ -7,6 +7,7 @@ from functools import partial
 
 import pytest
 
+from segue.core.errors import StoreAway
 from segue.store.renewer import Renewal, Renewer
 
 SOON = partial(Renewal, renew_s=0.02, beat_s=0.01)
@@ -119,6 +120,28 @@ def test_nothing_is_called_once_it_is_removed() -> None:
     removing.join(10)
     assert not removing.is_alive()
     assert not losses
+
+
+@pytest.mark.parametrize("then", [None, RuntimeError])
+def test_what_must_be_written_is_written_when_the_store_is_back(then: type[Exception] | None) -> None:
+    """Whatever else it then meets, it is not repeated for ever."""
+    renewer, tries, before = Renewer(), list[int](), renewer_threads()
+
+    def write() -> str:
+        tries.append(1)
+        if len(tries) < 4:
+            raise StoreAway("the store is away")
+        if then is not None:
+            raise then
+        return "written"
+
+    with pytest.raises(StoreAway):
+        renewer.insist(write, again_s=0.01)
+    wait_until(lambda: renewer_threads() == before)
+    assert len(tries) == 4
+    if then is None:
+        assert renewer.insist(write) == "written"
+        assert renewer_threads() == before, "once is enough"
 
 
 def test_it_may_be_removed_by_what_it_calls() -> None:
