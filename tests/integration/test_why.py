@@ -67,6 +67,7 @@ def test_the_object(talk: Talk) -> None:
             "context_window",
             "terms",
             "notices",
+            "notice_clauses",
             "limits",
             "pays",
         ),
