@@ -17,7 +17,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -128,10 +128,8 @@ def open_index(path: Path) -> Index:
     """Open the index. It is created if it is missing, damaged, or of another form."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        connection = _connected(path)
-        if _form(connection) == FORM:
+        if (connection := _current(path)) is not None:
             return Index(path, connection)
-        connection.close()
     except sqlite3.OperationalError as error:
         raise Broken(f"cannot open the search index {path}: {error}") from error
     except sqlite3.DatabaseError:
@@ -186,10 +184,14 @@ def _connected(path: Path) -> sqlite3.Connection:
     if not path.exists():
         os.close(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600))
     connection = sqlite3.connect(path, timeout=BUSY_S, isolation_level=None, check_same_thread=False)
-    connection.execute(f"PRAGMA page_size = {PAGE}")
-    connection.execute("PRAGMA journal_mode = WAL")
-    connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("PRAGMA cache_size = -32000")
+    try:
+        connection.execute(f"PRAGMA page_size = {PAGE}")
+        connection.execute("PRAGMA journal_mode = WAL")
+        connection.execute("PRAGMA synchronous = NORMAL")
+        connection.execute("PRAGMA cache_size = -32000")
+    except BaseException:
+        connection.close()
+        raise
     return connection
 
 
@@ -198,23 +200,30 @@ def _unlink(path: Path) -> None:
         Path(f"{path}{end}").unlink(missing_ok=True)
 
 
-def _form(connection: sqlite3.Connection) -> int:
-    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+def _current(path: Path) -> sqlite3.Connection | None:
+    """A connection to the index; None if it has another form."""
+    with ExitStack() as stack:
+        connection = stack.enter_context(closing(_connected(path)))
+        if int(connection.execute("PRAGMA user_version").fetchone()[0]) != FORM:
+            return None
+        stack.pop_all()
+        return connection
 
 
 def _made(path: Path) -> sqlite3.Connection:
     """Create the index, under the lock, unless another process has done so. A readable file is kept, because
     other processes may have it open."""
     try:
-        connection = _connected(path)
-        if _form(connection) == FORM:
-            return connection
-        tables = connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+        if (current := _current(path)) is not None:
+            return current
+        with closing(_connected(path)) as old:
+            tables = old.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
     except sqlite3.DatabaseError:
         _unlink(path)
-        connection, tables = _connected(path), []
-    old = " ".join(f'DROP TABLE IF EXISTS "{name}";' for (name,) in tables if "_" not in name)
-    connection.executescript(f"BEGIN; {old} {SCHEMA} PRAGMA user_version = {FORM}; COMMIT;")
+        tables = []
+    connection = _connected(path)
+    drop = " ".join(f'DROP TABLE IF EXISTS "{name}";' for (name,) in tables if "_" not in name)
+    connection.executescript(f"BEGIN; {drop} {SCHEMA} PRAGMA user_version = {FORM}; COMMIT;")
     for name, value in TUNING.items():
         with suppress(sqlite3.OperationalError):  # an SQLite without one of these settings is only slower
             connection.execute("INSERT INTO words (words, rank) VALUES (?, ?)", (name, value))
