@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 import msgspec
 import pytest
 
+from tests.database import database
 from tests.integration.conftest import Program
 from tests.integration.store.test_schemas import statements
 from tests.integration.talk import Spoke, Talk, rehearsing, resumed
@@ -110,16 +110,14 @@ def test_a_fork_and_an_export_keep_the_wall(talk: Talk) -> None:
 
 def from_before(talk: Talk) -> None:
     """As if an earlier Segue had written the store, which knew of no logins in its marks and pins."""
-    database = sqlite3.connect(talk.segue.home / "segue.db")
-    with database:
-        for message, facts in database.execute("SELECT id, facts FROM messages").fetchall():
+    with database(talk.segue.home / "segue.db") as db:
+        for message, facts in db.execute("SELECT id, facts FROM messages").fetchall():
             *head, under, blank, _ = msgspec.json.decode(facts)
             old = [each.rpartition("/")[0] for each in under]
             text = msgspec.json.encode([*head, old, blank]).decode()
-            database.execute("UPDATE messages SET facts = ? WHERE id = ?", (text, message))
-        database.execute("UPDATE pins SET login = '', made_under = json_remove(made_under, '$.login')")
-        database.execute("DELETE FROM logins")
-    database.close()
+            db.execute("UPDATE messages SET facts = ? WHERE id = ?", (text, message))
+        db.execute("UPDATE pins SET login = '', made_under = json_remove(made_under, '$.login')")
+        db.execute("DELETE FROM logins")
 
 
 def test_what_was_said_before_logins_were_noted_is_the_first_ones(talk: Talk) -> None:
@@ -162,9 +160,8 @@ def test_a_store_that_named_logins_in_its_pins_keeps_the_wall(talk: Talk) -> Non
     log_in(talk, "ann")
     talk.run("remember number 1")
     rows = downgraded(talk)
-    database = sqlite3.connect(talk.segue.home / "segue.db")
-    database.executescript(rows)
-    database.close()
+    with database(talk.segue.home / "segue.db") as db:
+        db.executescript(rows)
     log_in(talk, "bob")
     knows_nothing(talk.run("what number?", "--role", "none"))
     knows_nothing(talk.run("what number?", "--role", "reviewer"), "replay")
@@ -184,22 +181,21 @@ def downgraded(talk: Talk) -> str:
     from_schema = (Path(__file__).parents[1] / "fixtures" / "stores" / "0002.sql").read_text()
     schema = [each for each in statements(from_schema) if not each.startswith(("INSERT", "BEGIN", "COMMIT"))]
     noted = [each for each in statements(from_schema) if 'INTO "segue_migrations"' in each]
-    old = sqlite3.connect(":memory:")
-    old.executescript("\n".join([*schema, *noted]))
-    new = sqlite3.connect(path)
-    for (table,) in old.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
-        columns = [row[1] for row in old.execute(f"PRAGMA table_info({table})")]
-        if table == "segue_migrations":
-            continue
-        named = [before_states(table, column) for column in columns]
-        for row in new.execute(f"SELECT {', '.join(named)} FROM {table}").fetchall():
-            old.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
-    for message, facts in old.execute("SELECT id, facts FROM messages").fetchall():
-        *head, under, blank, _ = msgspec.json.decode(facts)
-        text = msgspec.json.encode([*head, [each.rpartition("/")[0] for each in under], blank]).decode()
-        old.execute("UPDATE messages SET facts = ? WHERE id = ?", (text, message))
-    old.commit()
-    new.close()
+    with database(":memory:") as old, database(path) as new:
+        old.executescript("\n".join([*schema, *noted]))
+        for (table,) in old.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall():
+            columns = [row[1] for row in old.execute(f"PRAGMA table_info({table})")]
+            if table == "segue_migrations":
+                continue
+            named = [before_states(table, column) for column in columns]
+            for row in new.execute(f"SELECT {', '.join(named)} FROM {table}").fetchall():
+                old.execute(f"INSERT INTO {table} VALUES ({', '.join('?' * len(row))})", row)
+        for message, facts in old.execute("SELECT id, facts FROM messages").fetchall():
+            *head, under, blank, _ = msgspec.json.decode(facts)
+            text = msgspec.json.encode([*head, [each.rpartition("/")[0] for each in under], blank]).decode()
+            old.execute("UPDATE messages SET facts = ? WHERE id = ?", (text, message))
+        old.commit()
+        dump = "\n".join(old.iterdump())
     for file in path.parent.glob("segue.db*"):
         file.unlink()
-    return "\n".join(old.iterdump())
+    return dump

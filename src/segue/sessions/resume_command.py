@@ -13,6 +13,8 @@ from segue.config.schema import Config
 from segue.core.errors import SegueError
 from segue.system.files import which
 
+SESSION = "{session}"
+
 
 class ResumeCommands:
     """The lines of one environment. What is the same for all sessions of a home is found once."""
@@ -20,6 +22,7 @@ class ResumeCommands:
     def __init__(self, env: Mapping[str, str], config: Config) -> None:
         self._env, self._config = env, config
         self._starts: dict[tuple[str, str], tuple[str, tuple[str, ...]] | None] = {}
+        self._changes: dict[str | None, str] = {None: ""}
 
     def line(self, agent: str, home: str | Path, session: str, cwd: str | None) -> str | None:
         """``cd DIR && VARIABLE=HOME program --resume ID``; None if the agent cannot open a session."""
@@ -29,13 +32,16 @@ class ResumeCommands:
         start = self._starts[key]
         if start is None:
             return None
+        if cwd not in self._changes:
+            self._changes[cwd] = f"cd {shlex.quote(cwd or '')} && "
         program, arguments = start
-        rest = shlex.join(each.replace("{session}", session) for each in arguments)
-        there = f"cd {shlex.quote(cwd)} && " if cwd is not None else ""
-        return f"{there}{program} {rest}"
+        rest = [
+            shlex.quote(each.replace(SESSION, session)) if SESSION in each else each for each in arguments
+        ]
+        return f"{self._changes[cwd]}{program} {' '.join(rest)}"
 
     def _start(self, name: str, home: str) -> tuple[str, tuple[str, ...]] | None:
-        """The program with its home, and the arguments that follow."""
+        """The program with its home, and the arguments that follow, quoted, but for that of the session."""
         try:
             agent = registry.get(name, self._config)
             if not agent.facts.resume_args:
@@ -44,7 +50,8 @@ class ResumeCommands:
         except SegueError:
             return None
         words = [f"{variable}={shlex.quote(value)}" for variable, value in variables.items()]
-        return " ".join([*words, shlex.join(self._program(agent))]), agent.facts.resume_args
+        arguments = (each if SESSION in each else shlex.quote(each) for each in agent.facts.resume_args)
+        return " ".join([*words, shlex.join(self._program(agent))]), tuple(arguments)
 
     def _variables(self, agent: Agent, home: str) -> dict[str, str]:
         """Those that name the home; none if the program uses it by itself."""

@@ -236,7 +236,7 @@ def test_a_message_without_a_place_has_no_number() -> None:
 
 def test_json_is_the_same_for_a_reader_and_nothing_for_a_terminal() -> None:
     value = {"\x1b[2J": "\x9b5A\u202e\x7f\U000e0041 äöü 日本"}
-    line = output.json_line(value)
+    line = output.json_line(value).decode()
     assert msgspec.json.decode(line) == value
     assert line == output.harmless(line)
     assert "äöü 日本" in line

@@ -77,13 +77,14 @@ def say_json(value: Any) -> None:
     print_line(json_line(value))
 
 
-def print_line(line: str) -> None:
-    """One line on stdout, as UTF-8 in every locale."""
-    sys.stdout.buffer.write(line.encode() + b"\n")
+def print_line(line: bytes) -> None:
+    """One line on stdout, whatever the locale."""
+    sys.stdout.buffer.write(line)
+    sys.stdout.buffer.write(b"\n")
     sys.stdout.buffer.flush()
 
 
-def json_line(value: Any) -> str:
+def json_line(value: Any) -> bytes:
     """One line of JSON. Invisible characters are escaped, surrogates replaced."""
     import msgspec
 
@@ -94,12 +95,12 @@ def json_line(value: Any) -> str:
     return escaped_json(line)
 
 
-def escaped_json(line: bytes) -> str:
+def escaped_json(line: bytes) -> bytes:
     """A line of JSON with its invisible characters escaped."""
     unusual = line.translate(None, _USUAL).decode()  # usually short, even if the line is long
     if re.search(_IN_JSON, unusual) is None:
-        return line.decode()
-    return re.sub(_IN_JSON, lambda found: _escaped(found[0]), line.decode())
+        return line
+    return re.sub(_IN_JSON, lambda found: _escaped(found[0]), line.decode()).encode()
 
 
 def agreed(question: str) -> bool:

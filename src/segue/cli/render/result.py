@@ -35,7 +35,7 @@ class Facts(NamedTuple):
 
 
 def print_result(
-    turn: Turn, facts: Facts, screen: Closing, code: int, *, as_json: bool, line: str | None = None
+    turn: Turn, facts: Facts, screen: Closing, code: int, *, as_json: bool, line: bytes | None = None
 ) -> int:
     """Print the result and the closing line. Returns the exit code. ``line``: the turn as JSON, if known."""
     trouble = None
