@@ -16,6 +16,7 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
@@ -90,7 +91,7 @@ class ClaudeArchive(JsonlArchive):
 
     def expires_ms(self, stored: StoredSession, brief: Brief) -> int | None:
         """By the file's modification time, like the CLI when it starts."""
-        return stored.changed_ns // 1_000_000 + round(_kept_days(stored.home) * DAY_MS)
+        return stored.changed_ns // 1_000_000 + round(_kept_days(stored.home, int(time.monotonic())) * DAY_MS)
 
     def repair(self, stored: StoredSession, new_id: str, options: RepairOptions) -> RepairedCopy:
         from segue.agents.claude.repair import repair  # a list starts faster without it
@@ -168,20 +169,11 @@ def _todos(stored: StoredSession) -> Iterator[Path]:
     yield from (folder / name for name in names if name.startswith(f"{stored.id}-agent-"))
 
 
-def _kept_days(home: Path) -> float:
-    path = f"{home}/settings.json"
-    try:
-        status = os.stat(path)
-    except OSError:
-        return KEPT_DAYS
-    return _days_in(path, status.st_mtime_ns, status.st_size)
-
-
 @lru_cache(maxsize=64)
-def _days_in(path: str, changed_ns: int, size: int) -> float:
-    """Read once while the file stays the same, because it is needed for every session of a home."""
+def _kept_days(home: Path, second: int) -> float:
+    """Read at most once a second, because it is needed for every session of a home."""
     try:
-        settings = decode(Path(path).read_bytes(), UserSettings)
+        settings = decode((home / "settings.json").read_bytes(), UserSettings)
     except (OSError, *DAMAGE):
         return KEPT_DAYS
     days = as_number(settings.cleanup_period_days)
