@@ -267,6 +267,11 @@ def test_three_languages(setup: Page, daemon: Daemon) -> None:
     expect(setup.locator("h1")).to_have_text("Agentes y ajustes")
     setup.reload()
     expect(setup.locator("h1")).to_have_text("Agentes y ajustes")  # it is remembered
+    setup.goto(f"{daemon.url}/#/conversations/")
+    claude = setup.locator(".empty tr", has_text="Claude")
+    expect(claude).to_contain_text("no instalado: cómo instalarlo")
+    claude.get_by_role("link").click()
+    setup.wait_for_url("**/#/setup")
 
 
 def test_themes(setup: Page) -> None:

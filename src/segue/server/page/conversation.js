@@ -2,7 +2,7 @@
 import { html, useState } from "./lib.js";
 import { of, patch } from "./api.js";
 import { agents, conversations, loaded, needing } from "./data.js";
-import { capital, home, line, money } from "./format.js";
+import { capital, home, line, money, visible } from "./format.js";
 import { link } from "./route.js";
 import { t } from "./strings.js";
 import { actionsOf } from "./actions.js";
@@ -77,8 +77,13 @@ function NewConversation() {
       ${empty ? html`<figure class="block"><figcaption><span class="cap">${t("empty.terminal")}</span><${Copy} text=${EXAMPLE} /></figcaption><pre dir="ltr"><code>${EXAMPLE}</code></pre></figure>` : null}
       <p><a class="link" href=${link("sessions")}>${t("empty.sessions")}</a></p>
       ${agents.value.length ? html`<table><thead><tr><th>${t("agent")}</th><th>${t("version")}</th><th>${t("agent.state")}</th></tr></thead><tbody>
-        ${agents.value.filter((each) => each.capabilities?.resume || each.problem).sort((a, b) => Number(Boolean(a.problem)) - Number(Boolean(b.problem))).map((each) => html`<tr key=${each.agent} class=${each.problem && "dim"}><td>${each.label}</td><td>${each.version ?? "–"}</td><td>${each.problem ?? t("agent.ready")}</td></tr>`)}</tbody></table>` : null}</div></div>
+        ${agents.value.filter((each) => each.capabilities?.resume || each.problem).sort((a, b) => Number(Boolean(a.problem)) - Number(Boolean(b.problem))).map((each) => html`<tr key=${each.agent} class=${each.problem && "dim"}><td>${each.label}</td><td>${each.version ?? "–"}</td><td><${AgentState} agent=${each} /></td></tr>`)}</tbody></table>` : null}</div></div>
     <${Composer} key="c-new" key_=${null} />`;
 }
+
+/** @param {{agent: import("./types").AgentShown}} props */
+const AgentState = ({ agent }) => agent.path === null
+  ? html`${t("agent.missing")}: <a class="link" href=${link("setup")}>${t("agent.install")}</a>`
+  : html`${visible(agent.problem ?? t("agent.ready"))}`;
 
 const EXAMPLE = 'segue run hello "remember the number 456"\nsegue run hello "what number?"';

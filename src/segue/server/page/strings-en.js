@@ -133,6 +133,8 @@ export default {
   "agent.state": "State",
   "agent.ready": "ready",
   "agent.builtin": "built in",
+  "agent.missing": "not installed",
+  "agent.install": "how to install it",
   "you": "You",
   "to": "to {agent}",
   "edited": "edited",

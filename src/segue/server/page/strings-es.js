@@ -133,6 +133,8 @@ export default {
   "agent.state": "Estado",
   "agent.ready": "listo",
   "agent.builtin": "integrado",
+  "agent.missing": "no instalado",
+  "agent.install": "cómo instalarlo",
   "you": "Tú",
   "to": "a {agent}",
   "edited": "editado",

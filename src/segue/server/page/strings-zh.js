@@ -133,6 +133,8 @@ export default {
   "agent.state": "状态",
   "agent.ready": "就绪",
   "agent.builtin": "内置",
+  "agent.missing": "未安装",
+  "agent.install": "如何安装",
   "you": "你",
   "to": "发给 {agent}",
   "edited": "已编辑",
