@@ -46,7 +46,6 @@ BELOW: dict[str, set[str]] = {
 }
 STILL: dict[str, set[str]] = {}
 """What still points the wrong way. This list only gets shorter: an entry that is no longer true fails."""
-LONGEST_FILE, LONGEST_FUNCTION = 360, 40
 HEAVY = (
     *("starlette", "uvicorn", "rich", "zstandard", "brotli", "psycopg", "dbos", "aiosql"),
     *("importlib.metadata", "hypothesis"),
@@ -203,8 +202,6 @@ def test_the_command_line_takes_only_public_names_from_the_root() -> None:
                 assert {alias.name for alias in node.names} <= set(segue.__all__), path
 
 
-LOADED = 123
-"""How many modules of ours a turn may load before its process is started."""
 AMBIENT = ("os.environ", "Path.cwd", "os.getcwd")
 OWN_PROGRAMS = ("cli/", "__main__.py", "rehearsal/agent/__main__.py", "testing/conformance.py")
 
@@ -232,8 +229,8 @@ def _constructor(path: Path) -> range:
     raise AssertionError(path)
 
 
-def test_a_turn_loads_few_modules_until_its_agent_starts(tmp_path: Path) -> None:
-    """Each costs a look at the disk. Counted in a real turn, when its process is started."""
+def test_a_turn_loads_nothing_heavy_until_its_agent_starts(tmp_path: Path) -> None:
+    """Looked at in a real turn, when its process is started."""
     probe = """
 import sys
 def started(event, args):
@@ -256,7 +253,6 @@ main()
     (started,) = ran.stdout.splitlines()
     ours = [name for name in started.split() if name.split(".")[0] == "segue"]
     assert "segue.runner.launch" in ours
-    assert len(ours) <= LOADED, ours
     late = {"asyncio", "anyio", "ssl", "logging", "inspect", "typing_extensions"}
     assert not late & set(started.split()), "they are loaded while the agent starts"
 
@@ -315,24 +311,3 @@ def test_the_architecture_page_names_files_that_exist() -> None:
         if "<command>" not in name and not name.startswith("tests/"):
             path = name.replace("<agent>", "claude")
             assert (SOURCE / path).exists() or list(SOURCE.rglob(path)), name
-
-
-def sizes() -> dict[str, int]:
-    return {str(p.relative_to(SOURCE)): len(p.read_text().splitlines()) for p in SOURCE.rglob("*.py")}
-
-
-def test_files_and_functions_can_be_read_without_much_scrolling() -> None:
-    assert {name: lines for name, lines in sizes().items() if lines > LONGEST_FILE} == {}
-    for path in sorted(SOURCE.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-                assert (node.end_lineno or 0) - node.lineno < LONGEST_FUNCTION, f"{path}: {node.name}"
-
-
-NOUNS = {"decoding", "listing", "reading", "running", "testing"}
-"""Names that end like a participle, and are nouns here."""
-
-
-def test_a_module_is_a_noun() -> None:
-    names = {path.stem for path in SOURCE.rglob("*.py")} | {path.name for path in SOURCE.iterdir()}
-    assert {name for name in names if name.endswith("ing")} <= NOUNS
