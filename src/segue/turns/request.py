@@ -12,6 +12,7 @@ from segue.agents.base import Agent
 from segue.config.schema import Config, Defaults
 from segue.core.errors import Misuse
 from segue.core.ids import conversation_key
+from segue.core.laws import Consent, Door
 from segue.core.model import Attached
 from segue.core.request import (
     Briefing,
@@ -115,6 +116,14 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The step of a flow that it belongs to."""
     briefing: Briefing | None = None
     """For a role of a flow."""
+    door: Door = Door.RUN
+    """How the run came to be."""
+    given: tuple[str, ...] = ()
+    """Whose words the prompt repeats, beside the user's own: their marks."""
+    consent: Consent = "none"
+    """Who wants these words to reach the turn's account."""
+    counts_for: str | None = None
+    """The key of the conversation whose budget counts, too: this turn is a part of something done there."""
 
 
 class QueuedRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -185,7 +194,15 @@ def body_of(request: TurnRequest, message: str | None) -> str:
     from hashlib import sha256  # most runs have no key
 
     asked = msgspec.structs.replace(
-        request, key=None, here="", environment=(), inherited=None, via="", answers=False, wait_s=None
+        request,
+        key=None,
+        here="",
+        environment=(),
+        inherited=None,
+        via="",
+        answers=False,
+        wait_s=None,
+        door=Door.RUN,
     )
     return sha256(msgspec.json.encode((asked, message))).hexdigest()
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from segue.config.schema import Account, Carry, CarryRule, Config
-from segue.turns.gate import Consent, Refused, may_send
+from segue.core.laws import Consent
+from segue.turns.gate import Refused, may_send
 
 A, B, C = "claude/A/a", "claude/B/b", "claude/C/c"
 CODEX, X = "codex//own", "codex/X/x"
