@@ -32,6 +32,7 @@ from segue.app.run_shapes import ToolAnswer
 from segue.client import TURNS, Daemon, DaemonLost, RemoteCancel, find_daemon, inherited
 from segue.core import errors
 from segue.core import events as ev
+from segue.core.laws import Door
 from segue.core.request import Inherited
 from segue.core.turn import Turn
 from segue.core.verdicts import notices_of, with_notices
@@ -108,6 +109,7 @@ class DaemonTurn:
             answers=answers,
             events=True,
             repeatable=False,
+            continues=ready.prepared.ask.door is Door.CONTINUE,
         )
         made: dict[str, Any] = msgspec.to_builtins(call, enc_hook=os.fspath)
         return made

@@ -19,6 +19,7 @@ from segue.app.workspace import Workspace
 from segue.config.load import load
 from segue.core import events as ev
 from segue.core.errors import SegueError
+from segue.core.laws import Door
 from segue.core.request import Inherited
 from segue.core.turn import exit_code
 from segue.runner.child import can_have
@@ -43,6 +44,8 @@ class ForegroundCall(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     """Tell every event. Otherwise only questions."""
     repeatable: bool = True
     """After a temporary failure, the same text retries this turn."""
+    continues: bool = False
+    """The caller has named the native session that the conversation continues."""
 
 
 async def run_foreground(workspace: Workspace, engine: Engine, call: ForegroundCall, tell: Tell) -> None:
@@ -79,7 +82,10 @@ def _ready(store: Store, call: ForegroundCall) -> ReadyTurn | None:
         ready = ready_retry(workspace, call.key, call.message, options, answers=call.answers)
     else:
         repeatable, answers = call.repeatable, call.answers
-        ready = ready_turn(workspace, call.key, call.text, options, answers=answers, repeatable=repeatable)
+        door = Door.CONTINUE if call.continues else Door.RUN
+        ready = ready_turn(
+            workspace, call.key, call.text, options, answers=answers, repeatable=repeatable, door=door
+        )
     ask = msgspec.structs.replace(ready.prepared.ask, inherited=call.inherited)
     prepared = msgspec.structs.replace(ready.prepared, run=call.run, ask=ask)
     return ReadyTurn(workspace, prepared, options, ready.retry_message)

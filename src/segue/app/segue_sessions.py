@@ -14,6 +14,7 @@ from segue.app.native import OpenSession
 from segue.app.ready_turn import Answerer, Cancel, Listener, NoticeListener, Options, ready_turn
 from segue.app.session_shapes import CheckReport, PruneReport, RepairReport, RestoreReport, SessionInfo
 from segue.app.workspace import Workspace
+from segue.core.laws import Door
 from segue.core.turn import Turn
 from segue.sessions.copies.restore import CopyShown
 from segue.sessions.reading import Page
@@ -166,7 +167,15 @@ class NativeSessions:
         answers = answer is not None
         wanted = await run_sync(native.continuation, self._workspace, session, key, options)
         ready = await run_sync(
-            partial(ready_turn, self._workspace, wanted.key, text, wanted.options, answers=answers)
+            partial(
+                ready_turn,
+                self._workspace,
+                wanted.key,
+                text,
+                wanted.options,
+                answers=answers,
+                door=Door.CONTINUE,
+            )
         )
         return await self._segue.finish(
             ready, on_event=on_event, on_notice=on_notice, answer=answer, cancel=cancel

@@ -61,13 +61,16 @@ def run_live(
     quiet: bool,
     use_stdin: bool = True,
     daemon: bool = True,
+    continues: bool = False,
 ) -> int:
     """Run the turn and print it. Returns the exit code.
 
-    ``text`` None: retry the user message ``message`` (None: the last one).
+    ``text`` None: retry the user message ``message`` (None: the last one). ``continues``: the user has named
+    the native session that the conversation continues.
     """
     shown = {"as_json": as_json, "events": events, "quiet": quiet}
-    code, lost = _remote(key, text, options, message, use_stdin, **shown) if daemon else (None, None)
+    sent = (key, text, options, message, use_stdin, continues)
+    code, lost = _remote(*sent, **shown) if daemon else (None, None)
     if code is not None:
         return code
     from segue.cli.quick_start import load_msgspec
@@ -75,11 +78,18 @@ def run_live(
     load_msgspec()
     from segue.cli.turn_live import run_here
 
-    return run_here(key, text, options, message=message, use_stdin=use_stdin, lost=lost, **shown)
+    given = {"message": message, "use_stdin": use_stdin, "continues": continues}
+    return run_here(key, text, options, lost=lost, **given, **shown)
 
 
 def _remote(
-    key: str, text: str | None, options: Options, message: str | None, use_stdin: bool, **shown: bool
+    key: str,
+    text: str | None,
+    options: Options,
+    message: str | None,
+    use_stdin: bool,
+    continues: bool,
+    **shown: bool,
 ) -> tuple[int | None, Lost | None]:
     """The exit code, if a daemon ran the turn; and what is known of it, if a daemon went away that may have
     begun it."""
@@ -100,7 +110,7 @@ def _remote(
 
     events, quiet = shown["events"], shown["quiet"]
     call = remote_call(key, text, options, message=message, events=events, quiet=quiet, stdin=use_stdin)
-    turn = RemoteTurn(daemon, call, **shown)
+    turn = RemoteTurn(daemon, {**call, "continues": True} if continues else call, **shown)
     try:
         return turn.run(), None
     except DaemonLost:

@@ -15,6 +15,7 @@ from segue.cli.render.output import say_json
 from segue.cli.render.result import Facts, print_result
 from segue.cli.render.screen import Screen
 from segue.core import events as ev
+from segue.core.laws import Door
 from segue.core.turn import Turn, exit_code
 from segue.system.loop import Begun, anyio, begin, run_sync
 
@@ -38,12 +39,14 @@ def run_here(
     events: bool,
     quiet: bool,
     use_stdin: bool = True,
+    continues: bool = False,
     lost: Lost | None = None,
 ) -> int:
     """Run the turn in this process and print it. Returns the exit code.
 
-    ``text`` None: retry the user message ``message`` (None: the last one). ``lost``: a run that a daemon may
-    have begun before it went away; if it did, that run is followed to its end.
+    ``text`` None: retry the user message ``message`` (None: the last one). ``continues``: the user has named
+    the native session that the conversation continues. ``lost``: a run that a daemon may have begun before it
+    went away; if it did, that run is followed to its end.
     """
     workspace = open_here()
     try:
@@ -51,7 +54,8 @@ def run_here(
         if text is None:
             ready = ready_retry(workspace, key, message, options, answers=answers)
         else:
-            ready = ready_turn(workspace, key, text, options, answers=answers, repeatable=True)
+            door = Door.CONTINUE if continues else Door.RUN
+            ready = ready_turn(workspace, key, text, options, answers=answers, repeatable=True, door=door)
         if lost is not None:
             ready = ready.begun_elsewhere(lost.run)
         return _run(ready, lost, as_json=as_json or events, events=events, quiet=quiet)

@@ -70,7 +70,7 @@ def command(
             f"segue: it is now the conversation {found.key}; continue it with: segue run {found.key}",
             err=True,
         )
-    return run_live(found.key, prompt, found.options, daemon=daemon, **shown)
+    return run_live(found.key, prompt, found.options, daemon=daemon, continues=True, **shown)
 
 
 def _may_be_id(word: str) -> bool:
