@@ -281,8 +281,8 @@ async def recover(stage: Stage, library: Segue, key: str) -> Any:
     """As the next daemon does."""
     stage.release()
     await library.service.start()
-    shown = [each for each in await library.runs.ls(key=key, states=("running", "queued"))]
-    return [await settled(library, each.run) for each in shown]
+    found = await library.runs.ls(key=key, states=("running", "queued"))
+    return [await settled(library, each.run) for each in found]
 
 
 ROWS: dict[Door, Row] = {

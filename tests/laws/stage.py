@@ -22,10 +22,9 @@ import psycopg
 from segue import Segue
 from segue.rehearsal.agent.store import new_id
 from segue.system.processes import groups
-from tests.postgres import at
 
 T = TypeVar("T")
-PATIENCE_S = 90.0
+PATIENCE_S = float(os.environ.get("LAWS_PATIENCE_S") or 90)
 ACCOUNTS = ("a", "b", "c")
 SECRET = "xsecretx"
 """What is said under the first account of a door."""
@@ -38,7 +37,8 @@ tr '\\0' '\\n' < /proc/$$/environ > "$name.env"
 printf '%s\\n' "$PWD" "$@" > "$name.tmp"
 mv "$name.tmp" "$name.argv"
 case " $* " in *" --resume="*) held={root}/hold-again;; *) held={root}/hold-first;; esac
-while [ -e {root}/hold ] || [ -e "$held" ]; do sleep 0.02; done
+under={root}/hold-$(basename "$REHEARSAL_HOME")
+while [ -e {root}/hold ] || [ -e "$held" ] || [ -e "$under" ]; do sleep 0.02; done
 if [ -e {root}/prints ]; then echo "{{\\"type\\": \\"thinking\\", \\"text\\": \\"it is $LAW_VALUE\\"}}"; fi
 exec {python} -P -m segue.rehearsal.agent "$@"
 """
@@ -72,6 +72,7 @@ class Stage:
     def __init__(self, root: Path, *, old: str = "a", new: str = "a", url: str | None = None) -> None:
         self.root, self.old, self.new, self.url = root, old, new, url
         self.home, self.cwd = root / "segue-home", root / "project"
+        self._known: dict[str, Started] = {}
         self.permission = "default"
         self.asks = "the word"
         """What an agent asks about."""
@@ -151,13 +152,15 @@ class Stage:
 
     @property
     def starts(self) -> list[Started]:
-        found = []
-        for file in sorted((self.root / "starts").glob("*.argv")):
+        return [self._started(file) for file in sorted((self.root / "starts").glob("*.argv"))]
+
+    def _started(self, file: Path) -> Started:
+        if file.name not in self._known:
             cwd, *argv = file.read_text().splitlines()
             lines = file.with_suffix(".env").read_text().splitlines()
             env = dict(line.partition("=")[::2] for line in lines if "=" in line)
-            found.append(Started(tuple(argv), env, cwd))
-        return found
+            self._known[file.name] = Started(tuple(argv), env, cwd)
+        return self._known[file.name]
 
     def hold(self, which: str = "hold") -> None:
         (self.root / which).touch()
@@ -280,11 +283,7 @@ def brief(told: Any) -> str:
 async def until(holds: Callable[[], Any], what: str) -> Any:
     """Wait for a condition, patiently: the machine may be busy."""
     deadline = time.monotonic() + PATIENCE_S
-    while not (found := holds()):
+    while not (found := await asyncio.to_thread(holds)):
         assert time.monotonic() < deadline, f"it never came to be: {what}"
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0.03)
     return found
-
-
-def database_at(server: str, name: str) -> str:
-    return at(server, name)

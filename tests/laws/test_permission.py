@@ -34,12 +34,15 @@ def _stage(staged: Staged, door: Door) -> Stage:
 def test_what_is_asked_for_is_shown_and_passed_on(staged: Staged, door: Door) -> None:
     stage, row = _stage(staged, door), ROWS[door]
 
-    async def work(library: Segue) -> None:
+    async def work(library: Segue) -> set[str]:
         await row.before(stage, library, "k")
+        before = {run for (run,) in stage.rows("SELECT id FROM turns WHERE state = 'done'")}
         await row.through(stage, library, "k")
+        return before
 
-    stage.play_out(work)
+    before = stage.play_out(work)
     runs = stage.rows("SELECT id, told FROM turns WHERE door = ?", door.value)
+    runs = [each for each in runs if each[0] not in before]
     if door is Door.SUMMARY:  # its run is removed with its conversation
         assert [each.option("permission") for each in stage.starts[1:]] == [["read"]]
         return
