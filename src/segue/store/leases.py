@@ -153,8 +153,8 @@ class Acquiring:
 class LeaseBusy(Exception):  # noqa: N818 - it is an answer, not an error
     """The lease could not be taken in time."""
 
-    def __init__(self, holder: str) -> None:
-        super().__init__(f"another turn is running ({holder})")
+    def __init__(self, holder: str, message: str | None = None) -> None:
+        super().__init__(message or f"another turn is running ({holder})")
         self.holder = holder
 
 

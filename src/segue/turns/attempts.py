@@ -111,7 +111,7 @@ async def try_once(live: LiveTurn, decided: Decided, seq: int) -> tuple[Decided,
                     raise LeaseBusy(OVERTAKEN)
                 outcome = await launch(live.admission, live, plan, command, locks)
         except LeaseBusy as busy:
-            outcome = Outcome(failure=_refused(live, busy))
+            outcome = Outcome(failure=_refused(live, busy), cost_usd=0.0)
         # Loaded by now, while the agent worked.
         from segue.turns.report import advised, left_alone, priced
         from segue.turns.settlement import FinishedAttempt, interpret

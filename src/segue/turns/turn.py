@@ -28,7 +28,7 @@ from segue.store.waiting_turn import WaitingTurn
 from segue.system import clock
 from segue.system.loop import failures, in_loop, run_sync, shield
 from segue.turns.attempts import decide, restore, step_down, stepped_words, try_once
-from segue.turns.gate import Admission, AdmissionRequest, admit
+from segue.turns.gate import Admission, AdmissionRequest, Reserved, admit
 from segue.turns.live_turn import NOTHING, Callbacks, LiveTurn, StoredTurn, before_parking
 from segue.turns.message import Retry, WentOn, in_line, place, receive, update_login, withdraw
 from segue.turns.prepare import Prepared, prepare_retry
@@ -230,6 +230,7 @@ async def _in_turn(
     """Wait for the conversation's lease, settle what killed processes left, pass the gate, then answer the
     message. While only reservations of other turns stand in the way, wait without the lease."""
     until = math.inf if row.via == QUEUED else time.monotonic() + wait_s(prepared)
+    told: set[str] = set()
     while True:
         async with _lease(prepared, store, row, callbacks, until) as lease:
             await _recover(prepared, store, lease, row.id, callbacks, until)
@@ -240,7 +241,10 @@ async def _in_turn(
                 return await _answered(admitted, store, lease, callbacks, until, began_ns)
         from segue.turns.reservation import wait_for_release
 
-        await wait_for_release(prepared, store, row, callbacks, admitted, until)
+        if admitted.budget not in told:
+            told.add(admitted.budget)
+            callbacks.notice(f"waiting: {admitted.message}")
+        await wait_for_release(prepared, store, row, callbacks.cancel, admitted, until)
 
 
 async def _admitted(
@@ -251,7 +255,7 @@ async def _admitted(
     callbacks: Callbacks,
     retry: Retry,
     began_ns: int,
-) -> Admission | Turn | str:
+) -> Admission | Turn | Reserved:
     """What the gate says: the run has begun; it is over before it began; or the budget that it waits for.
 
     If too much of a budget is spent, the user is asked, then the gate once more. Raises ``Forbidden`` for

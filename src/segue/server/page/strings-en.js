@@ -190,6 +190,7 @@ export default {
   "failure.protocol": "The agent's output could not be understood",
   "failure.unsettled": "The result is not recorded yet",
   "failure.budget": "The budget is used up",
+  "failure.forbidden": "A rule forbids it",
   "failure.suspended": "Needs you",
   "failure.safe": "Your message is kept.",
   "failure.tools": "What its tools did before stays done.",
@@ -295,6 +296,7 @@ export default {
   "queue.down": "Later",
   "queue.held": "held",
   "queue.place": "queued {place}",
+  "queue.budget": "waits for the budget",
   "queue.began": "This message has begun. Your change to it is in the entry now.",
   // top bar and menu
   "all": "All",

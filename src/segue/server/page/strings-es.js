@@ -190,6 +190,7 @@ export default {
   "failure.protocol": "No se entendió la salida del agente",
   "failure.unsettled": "El resultado aún no está registrado",
   "failure.budget": "El presupuesto se agotó",
+  "failure.forbidden": "Una regla lo prohíbe",
   "failure.suspended": "Te necesita",
   "failure.safe": "Tu mensaje se conserva.",
   "failure.tools": "Lo que hicieron sus herramientas queda hecho.",
@@ -295,6 +296,7 @@ export default {
   "queue.down": "Después",
   "queue.held": "retenido",
   "queue.place": "en cola {place}",
+  "queue.budget": "espera al presupuesto",
   "queue.began": "Este mensaje ya empezó. Tu cambio está ahora en el campo de texto.",
   // top bar and menu
   "all": "Todas",

@@ -190,6 +190,7 @@ export default {
   "failure.protocol": "无法理解代理的输出",
   "failure.unsettled": "结果尚未记录",
   "failure.budget": "预算已用完",
+  "failure.forbidden": "规则不允许",
   "failure.suspended": "等你处理",
   "failure.safe": "你的消息已保留。",
   "failure.tools": "之前工具所做的更改仍然有效。",
@@ -295,6 +296,7 @@ export default {
   "queue.down": "推后",
   "queue.held": "被搁置",
   "queue.place": "排队 {place}",
+  "queue.budget": "等待预算",
   "queue.began": "该消息已开始运行，你的修改已放入输入框。",
   // top bar and menu
   "all": "全部",

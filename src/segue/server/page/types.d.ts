@@ -453,7 +453,7 @@ export interface EscalationOrder {
 }
 
 export interface FailureShown {
-  kind: "auth" | "budget" | "cancelled" | "context_exceeded" | "crashed" | "killed" | "model_error" | "network" | "not_installed" | "protocol" | "rate_limited" | "session_busy" | "session_rejected" | "timeout" | "tool_denied" | "unsettled" | "untrusted";
+  kind: "auth" | "budget" | "cancelled" | "context_exceeded" | "crashed" | "forbidden" | "killed" | "model_error" | "network" | "not_installed" | "protocol" | "rate_limited" | "session_busy" | "session_rejected" | "timeout" | "tool_denied" | "unsettled" | "untrusted";
   reason: "corrupt" | "expired" | "foreign_account" | "form" | "not_found" | "unknown" | "wrong_cwd" | null;
   message: string;
   retryable: boolean;
@@ -1039,6 +1039,7 @@ export interface RunShown {
   ended: number | null;
   turn: Turn | null;
   held_by: string | null;
+  waits: "budget" | null;
   text: string;
   attachments: Attached[];
   options: RunOptions | null;
@@ -1272,6 +1273,7 @@ export interface ToolResult {
 export interface Tools {
   names: string[];
   narrowed: string[];
+  looking: string[];
   others: string;
   elsewhere: Record<string, string>;
 }

@@ -10,26 +10,30 @@ WHERE q.state IN ('queued', 'parked')
 ORDER BY q.place, q.started_ms, q.id;
 
 -- name: of(id)^
-SELECT id, conversation, message, state, request, place, not_before_ms, claims, started_ms, cancel_asked_ms, host, held_by
+SELECT id, conversation, message, state, request, place, not_before_ms, claims, started_ms, cancel_asked_ms, host, held_by,
+    waits
 FROM turns WHERE id = :id;
 
 -- name: line(conversation)
 -- The runs of a conversation that wait, in their order.
-SELECT id, conversation, message, state, request, place, not_before_ms, claims, started_ms, cancel_asked_ms, host, held_by
+SELECT id, conversation, message, state, request, place, not_before_ms, claims, started_ms, cancel_asked_ms, host, held_by,
+    waits
 FROM turns
 WHERE conversation = :conversation AND request IS NOT NULL AND state IN ('queued', 'parked')
 ORDER BY place, started_ms, id;
 
 -- name: lines()
 -- The same of all conversations.
-SELECT id, conversation, message, state, request, place, not_before_ms, claims, started_ms, cancel_asked_ms, host, held_by
+SELECT id, conversation, message, state, request, place, not_before_ms, claims, started_ms, cancel_asked_ms, host, held_by,
+    waits
 FROM turns
 WHERE request IS NOT NULL AND state IN ('queued', 'parked')
 ORDER BY conversation, place, started_ms, id;
 
 -- name: begun()
 -- The runs of all conversations that have begun and are not settled.
-SELECT id, conversation, message, state, request, place, not_before_ms, claims, started_ms, cancel_asked_ms, host, held_by
+SELECT id, conversation, message, state, request, place, not_before_ms, claims, started_ms, cancel_asked_ms, host, held_by,
+    waits
 FROM turns WHERE state IN ('running', 'needs_you')
 ORDER BY conversation, started_ms, id;
 
