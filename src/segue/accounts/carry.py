@@ -16,7 +16,7 @@ import msgspec
 from segue.accounts.old_session import OldSession, read_session
 from segue.agents import registry
 from segue.agents.base import Agent, SessionArchive, StoredSession
-from segue.config.schema import STRICTNESS, CarryRule, Config
+from segue.config.schema import Config
 from segue.core import view as history
 from segue.core.carried_block import CarriedBlock, SaidBefore, make_block, turns_of_block
 from segue.core.cut import HeldIndex, ViewIndex, cut
@@ -217,18 +217,3 @@ def _file(old: OldSide, cwd: Path, host: Host) -> tuple[StoredSession, SessionAr
 def carried_marks(marks: Iterable[str]) -> tuple[str, ...]:
     """The same marks as those of words that were carried over with consent."""
     return tuple(sorted(map(history.consented, marks)))
-
-
-def strictest(config: Config, marks: Iterable[str], target: str) -> CarryRule:
-    """The strictest rule for these words."""
-    rules = [config.carry_rule(history.account_of(mark), target) for mark in marks]
-    return max(rules, key=STRICTNESS.index, default="allow")
-
-
-def forbidden(config: Config, marks: Iterable[str], target: str) -> str | None:
-    """Why these words must not reach the account; None: they may."""
-    for source in sorted({history.account_of(mark) for mark in marks}):
-        if config.carry_rule(source, target) == "never":
-            names = [name or "no account" for name in (source, target)]
-            return "what was said under {} is never carried over to {}".format(*names)
-    return None

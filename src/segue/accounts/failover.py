@@ -17,6 +17,7 @@ from segue.core.turn import Turn
 from segue.core.verdicts import Said, say
 from segue.store.records import QUEUED, Conversation
 from segue.store.store import Store
+from segue.turns.gate import may_send
 from segue.turns.prepare import Prepared, prepare, prepare_retry
 from segue.turns.request import NONE
 
@@ -75,7 +76,7 @@ def _may_carry(store: Store, conversation: Conversation, new: Prepared, failed: 
         old = carry.old_side(store, conversation, new.config, to, failed.message)
     except NothingCarried:
         return False
-    return carry.strictest(new.config, old.marks, new.account_name) == "allow"
+    return may_send(new.config, old.marks, new.mark, "policy") is None
 
 
 def _words(old: Prepared, new: Prepared, done: Switched) -> Said:

@@ -26,6 +26,7 @@ from segue.store.records import Conversation
 from segue.store.store import Store
 from segue.system import clock
 from segue.turns.agent_choice import resolve_agent
+from segue.turns.gate import may_send
 from segue.turns.prepare import login_under
 from segue.turns.request import NONE, QueuedRequest
 
@@ -197,9 +198,9 @@ def _moved(
 
 
 def _check_rules(config: Config, old: OldSide, new: NewSide) -> None:
-    forbidden = carry.forbidden(config, old.marks, new.account)
-    if forbidden is not None:
-        raise Misuse(f"{forbidden} ([carry] in config.toml); without --carry, the switch is possible")
+    refused = may_send(config, old.marks, new.mark, "user")
+    if refused is not None:
+        raise Misuse(f"{refused.message} ([carry] in config.toml); without --carry, the switch is possible")
 
 
 def _refuse_repetition(store: Store, conversation: Conversation, old: OldSide, new: NewSide) -> None:
