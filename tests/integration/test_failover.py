@@ -94,6 +94,17 @@ def test_what_is_allowed_is_carried_over_once_before_the_message(accounts: Accou
     assert (later["mode"], later["text"]) == ("resume", "456")
 
 
+def test_what_a_long_turn_loses_on_the_way_is_told(accounts: Accounts) -> None:
+    accounts.write(carry='rule = "allow"')
+    accounts.talk.run(f"remember number 456 {'x ' * 33_000} remember number 789")
+    accounts.limit("a")
+    turn = accounts.talk.run("please go on: what numbers?").turn
+    assert (turn["account"], turn["text"]) == ("b", "456, 789")
+    (row,) = msgspec.json.decode(accounts.segue("account", "audit", "--json").stdout)
+    lost = f"{row['left_out']:,} bytes of the last turn are left out, because it is too long"
+    assert f"with 1 turn carried over; {lost}" in turn["notices"][0]
+
+
 def test_two_limited_accounts_leave_the_third(accounts: Accounts) -> None:
     accounts.limit("a", "b")
     turn = accounts.talk.run("please go on").turn

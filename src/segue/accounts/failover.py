@@ -92,4 +92,8 @@ def _words(old: Prepared, new: Prepared, done: Switched) -> Said:
     if row.mode == "none":
         return said + say(f"; nothing is carried over: {row.why}", "notice.not_carried", why=row.why)
     turns = "1 turn" if row.turns == 1 else f"{row.turns} turns"
-    return said + say(f", with {turns} carried over", "notice.carried", count=row.turns)
+    said += say(f", with {turns} carried over", "notice.carried", count=row.turns)
+    if not row.left_out:
+        return said
+    lost = f"; {row.left_out:,} bytes of the last turn are left out, because it is too long"
+    return said + say(lost, "notice.carried_cut", bytes=row.left_out)

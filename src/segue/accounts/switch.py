@@ -27,6 +27,7 @@ from segue.store.store import Store
 from segue.system import clock
 from segue.turns.agent_choice import resolve_agent
 from segue.turns.gate import may_send
+from segue.turns.left_session import refused_carry
 from segue.turns.prepare import login_under
 from segue.turns.request import NONE, QueuedRequest
 
@@ -52,6 +53,8 @@ class Switched(msgspec.Struct, frozen=True, kw_only=True):
     carried: CarryRow | None = None
     hidden: int = 0
     """How many messages the new account is not shown."""
+    forbidden: str = ""
+    """Why a rule forbids to carry them over; empty: none does."""
 
 
 class NewSide(msgspec.Struct, frozen=True, kw_only=True):
@@ -116,7 +119,7 @@ def plan_switch(
 def with_summary(plan: SwitchPlan, text: str, cost_usd: float | None, max_bytes: int) -> SwitchPlan:
     """The plan with a summary instead of the turns themselves; if it is too long, with the turns."""
     assert plan.block is not None
-    block = summary_block(text, plan.block.turns, max_bytes, quiet_at=plan.new.agent.facts.expands_at)
+    block = summary_block(text, plan.block, max_bytes, quiet_at=plan.new.agent.facts.expands_at)
     if block is None:
         return without_summary(plan, "the summary is too long, or empty", cost_usd)
     return msgspec.structs.replace(plan, block=block, mode="summary", cost_usd=cost_usd)
@@ -136,9 +139,15 @@ def switch(store: Store, config: Config, plan: SwitchPlan) -> Switched:
     moved = _moved(store, conversation, new, plan.wanted)
     to = (new.agent.facts.name, new.account)
     store.carries.switch(conversation, to, said, row, moved, now_ms, before=plan.wanted.message)
-    hidden = _hidden(store, conversation, config, new)
+    stored = store.conversation_by_id(conversation.id) or conversation
+    refused = refused_carry(store, stored, config, (*to, new.login)) if row is None else None
     return Switched(
-        agent=new.agent.facts.name, account=new.account, login=new.login, carried=row, hidden=hidden
+        agent=new.agent.facts.name,
+        account=new.account,
+        login=new.login,
+        carried=row,
+        hidden=_hidden(store, conversation, config, new),
+        forbidden=refused.message if refused is not None else "",
     )
 
 
@@ -261,6 +270,7 @@ def _row(plan: SwitchPlan, message: Message | None, now_ms: int) -> CarryRow:
         cost_usd=plan.cost_usd,
         message=message.id if message is not None else None,
         why=plan.why,
+        left_out=block.left_out if block is not None else 0,
     )
 
 
