@@ -166,14 +166,15 @@ def test_one_long_message_is_carried_with_its_beginning_and_its_end(accounts: Ac
 
 
 def test_of_one_long_answer_the_end_is_carried(accounts: Accounts) -> None:
-    accounts.run(f"remember number 456 [[say BEGIN {'x ' * 14_500}END]]")
+    accounts.run("remember number 456 [[say BEGIN]][[huge 29000]][[say END]]")
     carried = accounts.carried("b")
     assert (carried["mode"], carried["turns"], carried["omitted"]) == ("raw", 1, False)
     block = accounts.block()
     asked, _, answer = block.partition("[assistant]\n")
     assert words(answer, "BEGIN", "END", "bytes left out]…") == [0, 1, 1]
     assert asked.count("remember number 456") == 1
-    assert carried["left_out"] > 29_000
+    assert f"…[{carried['left_out']:,} bytes left out]…" in answer
+    assert 5_000 < carried["left_out"] < 6_000
 
 
 def test_what_was_shortened_crosses_again_as_it_is(accounts: Accounts) -> None:
