@@ -140,13 +140,15 @@ def switch(store: Store, config: Config, plan: SwitchPlan) -> Switched:
     to = (new.agent.facts.name, new.account)
     store.carries.switch(conversation, to, said, row, moved, now_ms, before=plan.wanted.message)
     stored = store.conversation_by_id(conversation.id) or conversation
-    refused = refused_carry(store, stored, config, (*to, new.login)) if row is None else None
+    hidden = _hidden(store, conversation, config, new)
+    asks = row is None and hidden > 0
+    refused = refused_carry(store, stored, config, (*to, new.login)) if asks else None
     return Switched(
         agent=new.agent.facts.name,
         account=new.account,
         login=new.login,
         carried=row,
-        hidden=_hidden(store, conversation, config, new),
+        hidden=hidden,
         forbidden=refused.message if refused is not None else "",
     )
 

@@ -76,7 +76,7 @@ class AccountSwitched(msgspec.Struct, frozen=True, kw_only=True):
     hidden: int
     """How many messages the new account is not shown, nor was given by a carry."""
     forbidden: str | None = None
-    """Why a rule forbids to carry them over; null: ``--carry`` does it."""
+    """The rule that forbids to carry them over, in words; null: none does."""
 
 
 def shown(row: CarryRow) -> CarryShown:
