@@ -329,6 +329,7 @@ export default {
   "switch.carried": "It continues under {account}, with {turns} ({size}).",
   "switch.instead": "It continues under {account}, with {turns} as they are ({size}): {why}.",
   "switch.summarised": "It continues under {account}, with a summary of {turns} ({size}). Its cost: {cost}.",
+  "switch.cut": "The last turn is too long: {lost} of it are left out.",
   "switch.turns.one": "1 turn",
   "switch.turns.many": "{count} turns",
   "carried": "Carried over from another account",

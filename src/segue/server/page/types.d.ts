@@ -39,6 +39,7 @@ export interface AccountSwitched {
   account: string | null;
   carried: CarryShown | null;
   hidden: number;
+  forbidden: string | null;
 }
 
 export interface AgentSetting {
@@ -152,6 +153,7 @@ export interface CarryShown {
   asked_by: string;
   cost_usd: number | null;
   why: string;
+  left_out: number;
 }
 
 export interface Chain {
