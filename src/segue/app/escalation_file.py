@@ -213,10 +213,9 @@ class EscalationFile:
         except OutsideProject as error:
             if is_below(error.path, root):
                 self._needs_trust(place, f"{error.path} is outside the folder of the file")
-            also = "" if trusted else ", and so would those of a file that you trust (segue trust)"
-            raise self._error(
-                place, f"{error.path} is refused: its files must be below {root}{also}"
-            ) from None
+            still = "" if trusted else "; segue trust does not change that"
+            why = f"{error.path} is not below {root}, where the files of a FLOW.toml must be{still}"
+            raise self._error(place, why) from None
         except Misuse as error:
             raise self._error(place, error.message) from None
         try:

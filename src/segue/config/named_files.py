@@ -67,7 +67,7 @@ def read_typed(
 def read_inside(folder: Path, name: str, root: Path, most: int = LARGEST) -> bytes:
     """Read a file that a project's file in ``folder`` names. It must be below ``root``, links resolved.
     Neither folder has links. Raises ``OutsideProject``, or another ``Misuse``."""
-    path = folder / os.path.expanduser(name)
+    path = folder / name
     try:
         real = follow(path).path
         if not is_below(real, root):
