@@ -301,13 +301,13 @@ def test_a_flow_file_itself_is_no_link_out_of_the_project(doors: Doors, door: st
     assert doors.escalate(door, doors.cwd / "link.toml")[0]
 
 
-def _review(doors: Doors, door: str, name: str, **more: Any) -> Answered:
+def _review(doors: Doors, door: str, name: str, task: str = "Build it", **more: Any) -> Answered:
     role = {"agent": "rehearsal"}
-    order = {"task": "Build it", "task_file": name, "coder": role, "reviewer": role, **more}
+    order = {"task": task, "task_file": name, "coder": role, "reviewer": role, **more}
 
     async def call(segue: Segue) -> None:
         file = {"task_file": name, **more}
-        await segue.flows.review("Build it", coder="rehearsal", reviewer="rehearsal", **file)
+        await segue.flows.review(task, coder="rehearsal", reviewer="rehearsal", **file)
 
     words = ("review", name, "--coder", "rehearsal", "--reviewer", "rehearsal")
     rounds = ("--rounds", str(more["rounds"])) if "rounds" in more else ()
@@ -362,7 +362,7 @@ def test_a_task_that_becomes_a_link_is_not_read_again(doors: Doors, door: str, w
         order = {"kind": "review", "input": {**given, "coder": role, "reviewer": role}, "cwd": str(doors.cwd)}
         assert doors.daemon.ask("POST", "/api/v1/flows", order).status == 202
     else:
-        assert _review(doors, door, str(task), rounds=3, checks=[swap])[0]
+        assert _review(doors, door, str(task), task.read_text(), rounds=3, checks=[swap])[0]
     until(lambda: doors.started()[0]["state"] in ("done", "failed"), "it ends")
     assert (tasks / "key").read_text() == SECRET
     assert "Build it" in doors.told()

@@ -1272,6 +1272,7 @@ export interface ToolResult {
 export interface Tools {
   names: string[];
   narrowed: string[];
+  looking: string[];
   others: string;
   elsewhere: Record<string, string>;
 }
