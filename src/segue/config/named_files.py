@@ -101,13 +101,17 @@ def _refuse_leaving(link: Link, env: Mapping[str, str], here: Path) -> None:
 
 
 def _project_of(link: Link, home: Path, here: Path) -> Path | None:
-    """The root of the project that a link belongs to; None: to none. Without version control that is the
-    directory the user is in, if the link is there, else the folder of a file. The user's home, and what is
-    above it, is no project."""
+    """The root of the project that a link belongs to; None: to none.
+
+    Without version control that is the directory the user is in, if the link is there, else the link's
+    folder. The user's home and what is above it is no project, nor is what the administrator has linked."""
     if (root := version_controlled(link.folder)) is not None:
         return root
-    if link.folder in ((home := home.resolve()), *home.parents):
+    home = home.resolve()
+    if is_below(home, link.folder) or _is_of_administrator(link):
         return None
-    if is_below(link.folder, here):
-        return here
-    return link.folder if link.is_file else None
+    return here if is_below(link.folder, here) and not is_below(home, here) else link.folder
+
+
+def _is_of_administrator(link: Link) -> bool:
+    return os.getuid() != 0 and os.lstat(link.folder / link.name).st_uid == 0
