@@ -253,6 +253,18 @@ def test_the_example_is_not_written_through_a_link(doors: Doors) -> None:
     assert [each.name for each in doors.secrets.iterdir()] == ["key"]
 
 
+def test_nothing_is_written_through_a_link_for_the_cooldowns(doors: Doors) -> None:
+    (doors.cwd / ".segue").symlink_to(doors.secrets)
+    cooldown = '[[cooldown]]\nkind = "restart"\nlimit = 1\nhours = 1\ndeny = ["shell"]\n'
+    (doors.flows / "look.md").write_text(f"[[shell echo written >> ../made]] {DONE}")
+    doors.segue.trust()
+    file = doors.flow('full = "look.md"\npermission = "full"')
+    file.write_text(file.read_text() + cooldown)
+    assert doors.segue("escalate", str(file), "--no-daemon").code == 0
+    assert (doors.cwd.parent / "made").exists()
+    assert [each.name for each in doors.secrets.iterdir()] == ["key"]
+
+
 def test_what_was_accepted_goes_on_as_it_was_judged(doors: Doors) -> None:
     """What is stored is text: neither the file nor its prompts are read again, also for a step that is
     repeated."""
