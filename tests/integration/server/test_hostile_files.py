@@ -13,6 +13,7 @@ import msgspec
 import pytest
 
 from segue import Segue
+from segue.app.reviews import read_task
 from segue.core.errors import Misuse
 from tests.chaos.scenes import until
 from tests.integration.conftest import Program
@@ -485,3 +486,10 @@ def test_links_of_the_user_are_followed(segue: Program) -> None:
     (segue.cwd / "away.md").symlink_to(disk / "data" / "prompt.md")
     said = segue("run", "t", "hi", "--agent", "rehearsal", "--system-prompt-file", "away.md")
     assert (said.code, f"leads out of {segue.cwd}" in said.stderr) == (2, True), said.stderr
+
+
+def test_a_task_in_a_link_is_read_once(segue: Program) -> None:
+    (segue.cwd / "one.md").write_text("One.")
+    (segue.cwd / "TASK.md").symlink_to("one.md")
+    assert read_task("TASK.md", segue.env, segue.cwd) == ("One.", None)
+    assert read_task("one.md", segue.env, segue.cwd) == ("One.", str(segue.cwd / "one.md"))
