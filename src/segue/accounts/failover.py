@@ -13,6 +13,7 @@ from segue.accounts import carry
 from segue.accounts.carry import NothingCarried
 from segue.accounts.switch import Switched, SwitchRequest, plan_switch, switch
 from segue.core.errors import Conflict, NotFound
+from segue.core.laws import Door
 from segue.core.turn import Turn
 from segue.core.verdicts import Said, say
 from segue.store.records import QUEUED, Conversation
@@ -37,6 +38,7 @@ def prepare_under(prepared: Prepared, store: Store, failed: Turn, account: str) 
         cwd=str(prepared.request.cwd),
         park=park,
         fixed=None,
+        door=Door.FAILOVER,
     )
     under = prepare(ask, prepared.env, store, Path(ask.here))
     limited = (*prepared.limited, prepared.account_name)

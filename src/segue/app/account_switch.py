@@ -15,6 +15,7 @@ from segue.app import conversation_changes
 from segue.app.runs import cancel_run, settle_lost
 from segue.app.workspace import Workspace
 from segue.core.errors import InUse, Misuse, SegueError
+from segue.core.laws import Door
 from segue.core.limits import STALE_MS, used_up
 from segue.core.model import Pin
 from segue.core.turn import Turn
@@ -151,12 +152,12 @@ async def _summarised(workspace: Workspace, plan: SwitchPlan) -> SwitchPlan:
         "questions": "off",
     }
     try:
-        turn = await _write_summary(workspace, key, plan.block.text, options)
+        turn = await _write_summary(workspace, key, plan.block.text, options, plan.conversation.key)
     except SegueError as error:
         return without_summary(plan, error.message)
     finally:
         with suppress(SegueError):
-            await conversation_changes.rm(workspace, key)
+            await conversation_changes.rm(workspace, key, counts_for=plan.conversation.key)
     if turn.failure is not None or not turn.text:
         return without_summary(plan, turn.failure.message if turn.failure else "it is empty", turn.cost_usd)
     return with_summary(plan, turn.text, turn.cost_usd, carry.max_bytes)
@@ -188,17 +189,20 @@ def _refused(store: Store, conversation: Conversation, pin: Pin, now_ms: int) ->
     return False
 
 
-async def _write_summary(workspace: Workspace, key: str, said: str, options: Options) -> Turn:
-    """In a conversation of its own, and not saved as a session if the agent supports that."""
+async def _write_summary(
+    workspace: Workspace, key: str, said: str, options: Options, counts_for: str
+) -> Turn:
+    """In a conversation of its own, and not saved as a session if the agent supports that. ``counts_for``:
+    the conversation whose budget it counts for."""
     from segue.app.ready_turn import ready_turn
 
     text = f"{said}\n\n{SUMMARISE}"
     try:
         unsaved = cast("Options", {**options, "save": False})
-        ready = await run_sync(ready_turn, workspace, key, text, unsaved)
+        ready = await run_sync(partial(ready_turn, workspace, key, text, unsaved, door=Door.SUMMARY))
     except Misuse:
-        ready = await run_sync(ready_turn, workspace, key, text, options)
-    return await ready.run()
+        ready = await run_sync(partial(ready_turn, workspace, key, text, options, door=Door.SUMMARY))
+    return await ready.counting_for(counts_for).run()
 
 
 async def _bound(workspace: Workspace, conversation: Conversation, wanted: SwitchRequest) -> Switched:

@@ -15,6 +15,7 @@ from anyio.to_thread import run_sync
 from segue.app import flows
 from segue.app.flow_report import shown
 from segue.app.flow_shapes import FlowShown
+from segue.app.flow_turns import COMPARISON
 from segue.app.reviews import ReviewOrder, refuse_absent, start_review
 from segue.core.errors import Misuse, NotFound
 from segue.core.flow import FlowState
@@ -147,4 +148,4 @@ def _fresh(order: ReviewOrder) -> ReviewOrder:
 
 
 def _key(comparison: str, prompts: Prompts) -> str:
-    return f"compare/{comparison}/{prompts}"
+    return f"{COMPARISON}{comparison}/{prompts}"

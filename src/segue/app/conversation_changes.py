@@ -53,12 +53,13 @@ def fork(workspace: Workspace, key: str, new_key: str | None = None, upto: str |
     return changes.fork(workspace.store, conversation, wanted, last).key
 
 
-async def rm(workspace: Workspace, *keys: str) -> None:
-    """Forget conversations. If a key is unknown, none is forgotten."""
+async def rm(workspace: Workspace, *keys: str, counts_for: str | None = None) -> None:
+    """Forget conversations. If a key is unknown, none is forgotten. ``counts_for``: the conversation that
+    they cost something for, if it is not they themselves."""
     known = [await run_sync(workspace.conversation, key) for key in keys]
     for conversation in known:
         async with held(workspace, conversation):
-            await run_sync(workspace.store.remove, conversation.id)
+            await run_sync(partial(workspace.store.remove, conversation.id, counts_for=counts_for))
 
 
 def held(workspace: Workspace, conversation: Conversation) -> AbstractAsyncContextManager[None]:

@@ -16,6 +16,7 @@ from segue.app.ready_turn import Cancel, Options, ReadyTurn, ready_turn
 from segue.app.workspace import Workspace
 from segue.core.budget import ReachedBudget
 from segue.core.errors import Misuse
+from segue.core.laws import Door
 from segue.core.model import Attached, Message
 from segue.core.turn import Turn
 from segue.flows.aftermath import judge
@@ -23,6 +24,12 @@ from segue.flows.ports import TurnOrder
 from segue.turns import changes
 from segue.turns.request import briefed
 
+DOORS = {"review": Door.REVIEW, "escalate": Door.ESCALATE}
+"""By the kind of the flow; the turns of other flows have one door."""
+AGAIN = ("/again", "/verdict")
+"""How the steps end in which an agent is asked once more."""
+COMPARISON = "compare/"
+"""How the keys of the reviews of a comparison begin."""
 LISTEN_S = 0.1
 """How long to wait for a turn that is to be cancelled, and that is not stored yet."""
 
@@ -107,7 +114,9 @@ class FlowTurns:
         retried: str | None = None,
         attached: tuple[Attached, ...] | None = None,
     ) -> ReadyTurn:
-        ask = msgspec.structs.replace(ready.prepared.ask, flow=order.place, briefing=order.briefing)
+        ask = msgspec.structs.replace(
+            ready.prepared.ask, flow=order.place, briefing=order.briefing, door=self._door(order)
+        )
         if attached is not None:
             ask = msgspec.structs.replace(ask, attachments=attached)
         given = ready.prepared.child
@@ -116,6 +125,19 @@ class FlowTurns:
         request = briefed(at.request, order.briefing, at.agent, at.runtime)
         prepared = msgspec.structs.replace(at, run=order.run, ask=ask, child=child, request=request)
         return ReadyTurn(self._workspace, prepared, ready.options, retried, may_be_begun=order.may_be_begun)
+
+    def _door(self, order: TurnOrder) -> Door:
+        """How the turn came to be."""
+        if self._is_restart(order):
+            return Door.RETRY_STEP
+        if order.place.step.endswith(AGAIN):
+            return Door.AGAIN
+        flow = self._workspace.store.flows.flow(order.place.flow)
+        if flow is None:
+            return Door.FLOW
+        if flow.key is not None and flow.key.startswith(COMPARISON):
+            return Door.COMPARE
+        return DOORS.get(flow.kind, Door.FLOW)
 
     def _is_restart(self, order: TurnOrder) -> bool:
         """Whether somebody wants a turn again that had ended by itself: it then begins with the whole prompt,

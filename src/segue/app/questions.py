@@ -17,6 +17,7 @@ from segue.app.ready_turn import NOBODY, Options, ready_turn
 from segue.app.run_shapes import OpenQuestion, ToolAnswer
 from segue.app.workspace import Workspace
 from segue.core.errors import Conflict, Gone, Misuse, NotFound
+from segue.core.laws import Door
 from segue.core.question import question_names
 from segue.store.questions import QuestionRow
 from segue.store.records import BEGUN, QUEUED, TurnRow
@@ -119,7 +120,8 @@ def _carried(workspace: Workspace, row: TurnRow, asked: QuestionRow, told: Answe
     }
     there = Workspace(workspace.env, Path(row.cwd), store, transport=workspace.transport)
     text = message_of(question, told)
-    prepared = ready_turn(there, known.key, text, cast("Options", options), answers=True).prepared
+    named = cast("Options", options)
+    prepared = ready_turn(there, known.key, text, named, answers=True, door=Door.ANSWER).prepared
     answered = msgspec.structs.replace(asked, answer=msgspec.json.encode(told).decode())
     new = enqueue(prepared, store, answers=answered)
     if told.always and question.tool is not None:

@@ -11,6 +11,7 @@ import msgspec
 from segue.agents.base import Answer
 from segue.app.workspace import Workspace
 from segue.core.errors import Misuse, SegueError
+from segue.core.laws import Door
 from segue.core.turn import Mode, Turn
 from segue.runner.attempt import NOBODY, REFUSED, Answerer, Cancel, Listener
 from segue.turns.prepare import Prepared, prepare
@@ -95,6 +96,12 @@ class ReadyTurn:
         prepared = msgspec.structs.replace(self.prepared, run=run, conversation=conversation)
         return ReadyTurn(self.workspace, prepared, self.options, self.retry_message, may_be_begun=True)
 
+    def counting_for(self, key: str) -> ReadyTurn:
+        """The same turn, for something done in another conversation: that one's budget counts, too."""
+        ask = msgspec.structs.replace(self.prepared.ask, counts_for=key)
+        prepared = msgspec.structs.replace(self.prepared, ask=ask)
+        return ReadyTurn(self.workspace, prepared, self.options, self.retry_message)
+
     async def run(
         self,
         *,
@@ -160,12 +167,14 @@ def ready_turn(
     answers: bool = False,
     may_be_empty: bool = False,
     repeatable: bool = False,
+    door: Door = Door.RUN,
 ) -> ReadyTurn:
     """Prepare a turn. ``answers``: the agent's questions can be answered. ``repeatable``: after a temporary
-    failure, the same text retries this turn."""
+    failure, the same text retries this turn. ``door``: how the run comes to be."""
     request = request_from_options(key, text, options, may_be_empty=may_be_empty, answers=answers)
-    if repeatable:
-        request = msgspec.structs.replace(request, via="run")
+    if request.adopt is not None and door is Door.RUN:
+        door = Door.ADOPT
+    request = msgspec.structs.replace(request, via="run" if repeatable else "", door=door)
     if not options.get("attachments"):
         return ReadyTurn(workspace, _prepared(workspace, request), options)
     from segue.turns.attachments import load
@@ -190,7 +199,7 @@ def ready_retry(
     if options.get("attachments"):
         raise Misuse("a retry sends the message as it is, with its own attachments; leave out attachments")
     attached = store.attachments([message.id]).get(message.id, ())
-    request = msgspec.structs.replace(request, attachments=attached)
+    request = msgspec.structs.replace(request, attachments=attached, door=Door.RETRY)
     return ReadyTurn(workspace, _prepared(workspace, request), options, message.id)
 
 

@@ -14,6 +14,7 @@ from segue.app.ready_turn import Options, ready_retry, ready_turn
 from segue.app.run_shapes import AttachmentOrder, RunOrder
 from segue.app.workspace import Workspace
 from segue.core.errors import Misuse
+from segue.core.laws import Door
 from segue.store.records import Receipt
 from segue.system import clock
 from segue.turns.prepare import Prepared
@@ -58,7 +59,10 @@ def prepare_continuation(
     if known is not None:
         return known
     there = place(workspace, found.key, order.cwd, env)
-    return ready_turn(there, found.key, order.message, found.options, answers=order.answers).prepared
+    ready = ready_turn(
+        there, found.key, order.message, found.options, answers=order.answers, door=Door.CONTINUE
+    )
+    return ready.prepared
 
 
 def run_of_receipt(workspace: Workspace, key: str, receipt: Receipt) -> str | None:

@@ -34,9 +34,14 @@ class SpentOn(msgspec.Struct, frozen=True):
     usd: float
 
 
+Verdict = Literal["begins", "waits", "asks"]
+
+
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """A limit that is configured, and what counts against it."""
 
+    key: str = ""
+    """Names it among all budgets of the store: runs wait for a budget under this name."""
     scope: Scope
     name: str
     """The key of the conversation, the date, the name of the account, or the id of the flow."""
@@ -47,7 +52,9 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """The amount that the user has raised it to."""
     spent_on: tuple[SpentOn, ...] = ()
     running: float = 0.0
-    """What turns that run now are expected to cost."""
+    """What is reserved for the turns that run now."""
+    unpriced: int = 0
+    """How many turns run now whose price is not known."""
 
     @property
     def allowed(self) -> float:
@@ -57,17 +64,27 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     def spent(self) -> float:
         return fsum(each.usd for each in self.spent_on)
 
-    def covers(self, price: float) -> bool:
-        """Whether enough is left for a turn of this price. If nothing is left, no turn is covered."""
-        left = fsum((self.allowed, -self.spent, -self.running))
-        return left > TINY and price <= left + TINY
+    def verdict(self, price: Expected) -> Verdict:
+        """Whether a turn of this price may begin. It ``asks`` if too much is spent, and ``waits`` if only
+        what is reserved for running turns stands in the way. If nothing is left, no turn begins. Turns whose
+        price is not known begin one at a time."""
+        usd, left_of_spent = price.usd or 0.0, fsum((self.allowed, -self.spent))
+        if left_of_spent <= TINY or usd > left_of_spent + TINY:
+            return "asks"
+        left = fsum((left_of_spent, -self.running))
+        if left <= TINY or usd > left + TINY or (price.usd is None and self.unpriced):
+            return "waits"
+        return "begins"
 
 
 class Expected(msgspec.Struct, frozen=True):
-    """What a turn is expected to cost. If there is no forecast, the last known cost of its voice counts."""
+    """What a turn is expected to cost. If there is no forecast, the last known cost counts: of its voice,
+    else of its agent. An agent that has answered, but whose answers never had a known cost, counts as
+    free."""
 
     usd: float | None = None
     source: Literal["forecast", "last"] | None = None
+    """None: the price is not known, or never will be."""
 
 
 class ReachedBudget(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,16 +118,29 @@ def tier_name(flow: str, tier: int | None) -> str:
     return f"{flow}/{tier}"
 
 
-def expected(predicted: float | None, last: float | None) -> Expected:
-    """The price that counts."""
+def expected(predicted: float | None, last: float | None, *, answered: bool = False) -> Expected:
+    """The price that counts. ``last``: the last known cost above 0; ``answered``: the agent has answered."""
     if predicted is not None:
         return Expected(predicted, "forecast")
-    return Expected(last, "last") if last is not None else Expected()
+    if last is not None:
+        return Expected(last, "last")
+    return Expected(0.0) if answered else Expected()
 
 
-def first_reached(budgets: Sequence[Budget], price: Expected) -> Budget | None:
-    """The first budget that does not cover a turn of this price; None: it can begin."""
-    return next((each for each in budgets if not each.covers(price.usd or 0.0)), None)
+def first_in_the_way(budgets: Sequence[Budget], price: Expected) -> Budget | None:
+    """The budget that keeps a turn of this price from beginning: one of which too much is spent, else one
+    that is reserved; None: it can begin."""
+    verdicts = [(each, each.verdict(price)) for each in budgets]
+    for wanted in ("asks", "waits"):
+        for budget, verdict in verdicts:
+            if verdict == wanted:
+                return budget
+    return None
+
+
+def booked(usd: float | None, reserved: float | None, may_have_worked: bool) -> float | None:
+    """The cost to book for a run that is over, if its own cost is not known: what was reserved for it."""
+    return reserved if usd is None and reserved and may_have_worked else usd
 
 
 def reached_of(budget: Budget, price: Expected, message: str) -> ReachedBudget:
@@ -122,7 +152,7 @@ def reached_of(budget: Budget, price: Expected, message: str) -> ReachedBudget:
         limit=budget.allowed,
         spent=budget.spent,
         running=budget.running,
-        predicted=price.usd,
+        predicted=price.usd if price.source is not None else None,
         predicted_from=price.source,
         suggested=_suggested(budget, price.usd or 0.0),
         spent_on=_dearest(budget.spent_on),
@@ -137,11 +167,15 @@ def is_enough(reached: ReachedBudget, amount: float) -> bool:
 
 
 def budget_check(budgets: Sequence[Budget], price: Expected) -> Check:
-    """It rules no mode out: if it fails, the turn does not begin before the user has answered."""
-    over = [each for each in budgets if not each.covers(price.usd or 0.0)]
-    if over:
-        asks = say("; a turn now would ask you first", "budget.asks")
-        return failed("budget", (), listed(map(_used, over), "; ") + _about(price) + asks)
+    """It rules no mode out: if it fails, the turn does not begin before the user has answered, or a running
+    one has ended."""
+    for verdict, what in (
+        ("asks", say("; a turn now would ask you first", "budget.asks")),
+        ("waits", say("; a turn now would wait until a running one has ended", "budget.waits")),
+    ):
+        over = [each for each in budgets if each.verdict(price) == verdict]
+        if over:
+            return failed("budget", (), listed(map(_used, over), "; ") + _about(price) + what)
     return passed("budget", listed(map(_used, budgets), ", ") + _about(price))
 
 
@@ -262,7 +296,7 @@ def _used(budget: Budget) -> Said:
 
 
 def _about(price: Expected) -> Said:
-    if price.usd is None:
+    if price.usd is None or price.source is None:
         return NOTHING
     last = price.source == "last"
     text = f"; {'the last turn cost' if last else 'this turn about'} {in_dollars(price.usd)}"

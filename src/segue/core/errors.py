@@ -4,6 +4,7 @@ SegueError
 ├── Misuse            the caller's input cannot be used (exit code 2)
 │   ├── NotFound      what the caller named does not exist
 │   ├── ConfigError   a configuration file or variable is wrong
+│   ├── Forbidden     a rule of the user's, or a law of Segue's, forbids it
 │   └── NotInstalled  the agent's program is not on this machine
 ├── Conflict          something else was done before: a question has its answer (exit code 1)
 ├── Gone              it is over, and cannot be changed any more (exit code 1)
@@ -42,6 +43,12 @@ class ConfigError(Misuse):
     """A configuration file or variable is wrong."""
 
     code = "config"
+
+
+class Forbidden(Misuse):
+    """A rule of the user's, or a law of Segue's, forbids it."""
+
+    code = "forbidden"
 
 
 class NotInstalled(Misuse):

@@ -18,6 +18,7 @@ The kinds, and what they mean for the next turn, are the same for every agent:
     not_installed      the program was not found
     protocol           the CLI's output cannot be understood
     budget             it did not begin: a budget of its conversation, day or account does not cover it
+    forbidden          it did not begin: a rule of the user's, or a law of Segue's, forbids it
     unsettled          it succeeded, but the store was not available: the next run records it
 """
 
@@ -49,6 +50,7 @@ Kind = Literal[
     "not_installed",
     "protocol",
     "budget",
+    "forbidden",
     "unsettled",
 ]
 Reason = Literal["not_found", "expired", "foreign_account", "wrong_cwd", "corrupt", "form", "unknown"]

@@ -83,6 +83,11 @@ def is_consented(mark: str) -> bool:
     return mark.startswith(CONSENTED)
 
 
+def plain(mark: str) -> str:
+    """The mark without the sign of consent."""
+    return mark.removeprefix(CONSENTED)
+
+
 def mark_parts(text: str) -> tuple[str, str, str | None]:
     """Agent, account and login; the login of an old mark is None."""
     agent, _, rest = text.partition("/")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import msgspec
@@ -11,6 +13,7 @@ from segue.core.question import OpenQuestion
 from segue.store.database import Queries, Row, from_json
 from segue.store.questions import QuestionRow
 from segue.store.queue import Queue
+from segue.store.records import Claim
 from segue.system import clock
 
 _SQL = Queries("budgets")
@@ -19,14 +22,18 @@ _QUEUE = Queries("queue")
 
 
 class CostRow(msgspec.Struct, frozen=True):
-    """A turn's costs. ``name``: its agent; of a day, the key of its conversation. ``part``: its role; of a
-    day, its account."""
+    """What some turns cost together. ``name``: their agent; of a day, the key of their conversation.
+    ``part``: their role; of a day, their account."""
 
     name: str
     part: str
+    turns: int
+    """How many of them have a known cost."""
     usd: float | None
-    running: float | None
-    """What it is expected to cost, if it runs now."""
+    reserved: float | None
+    """What those that run now are expected to cost."""
+    unpriced: int = 0
+    """How many of those that run now have no known price."""
 
 
 class RaisedTo(msgspec.Struct, frozen=True, kw_only=True):
@@ -43,10 +50,8 @@ class Budgets(Queue):
     """Made by ``Store.budgets`` when it is needed."""
 
     def spent_in(self, conversation: str, key: str) -> list[CostRow]:
-        """The costs of a conversation."""
-        with self._db.reading():
-            rows = self._db.all(_SQL.spent_in, conversation=conversation)
-            return _costs(rows + self._db.all(_SQL.summaries_of, conversation=key))
+        """The costs of a conversation, also of those that had its key before and were removed."""
+        return _costs(self._db.all(_SQL.spent_in, conversation=conversation, key=key))
 
     def spent_by(self, flow: str, tier: int | None = None) -> list[CostRow]:
         """The costs of a flow, or of one of its tiers."""
@@ -54,16 +59,45 @@ class Budgets(Queue):
 
     def spent_since(self, since_ms: int) -> list[CostRow]:
         """The costs of all turns that have ended since then, or have not ended."""
-        with self._db.reading():
-            rows = self._db.all(_SQL.spent_since, since_ms=since_ms) + self._db.all(_SQL.not_ended)
-            return _costs(rows + self._db.all(_SQL.summaries_since, since_ms=since_ms))
+        return _costs(self._db.all(_SQL.spent_since, since_ms=since_ms))
 
     def last_cost(self, conversation: str, voice: Voice) -> float | None:
-        """What the voice's last turn cost whose cost is known: here, else in any conversation."""
+        """The cost of the last turn that answered and cost something: of the voice here, of the voice in any
+        conversation, or of its agent."""
         of = {"agent": voice.agent, "role": voice.role}
         row = self._db.one(_SQL.last_cost, conversation=conversation, **of)
-        row = row or self._db.one(_SQL.last_cost_anywhere, **of)
+        row = row or self._db.one(_SQL.last_cost_of_voice, **of)
+        row = row or self._db.one(_SQL.last_cost_of_agent, agent=voice.agent)
         return None if row is None else float(row[0])
+
+    def has_answered(self, agent: str) -> bool:
+        """Whether any turn of the agent has answered."""
+        return self._db.one(_SQL.has_answered, agent=agent) is not None
+
+    @contextmanager
+    def alone_to_begin(self, lease: Claim) -> Iterator[bool]:
+        """One transaction in which no other run begins, on any host. False: the lease is not ours any
+        more."""
+        with self._db.writing():
+            self._db.lock_to_begin()
+            yield self.renew_lease(lease)
+
+    def reserved(self, run: str) -> float | None:
+        """What was reserved for a run when it began; None: its price was not known."""
+        row = self._db.one(_SQL.reserved, id=run)
+        return None if row is None else row[0]
+
+    def wait_for(self, run: str, budget: str) -> None:
+        """Record the budget that a run waits for, until it begins."""
+        self._db.run(_SQL.wait_for, id=run, budget=budget)
+
+    def in_front(self, run: str, budget: str) -> list[str]:
+        """The runs that wait longer for the same budget."""
+        return [row[0] for row in self._db.all(_SQL.in_front, id=run, budget=budget)]
+
+    def holders(self) -> list[str]:
+        """The conversations with a run that has begun."""
+        return [row[0] for row in self._db.all(_SQL.begun)]
 
     def raised_to(self, scope: str, name: str, day: str) -> float | None:
         row = self._db.one(_SQL.raised, scope=scope, name=name, day=day)

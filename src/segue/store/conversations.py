@@ -21,6 +21,7 @@ from segue.store.messages import read_facts
 from segue.store.records import ChangeRow, Conversation, Descent, LineageRow, Summary
 from segue.system import clock
 
+_BUDGETS = Queries("budgets")
 _SQL = Queries("conversations")
 _SESSIONS = Queries("sessions")
 _ROOM = 10
@@ -109,10 +110,13 @@ class Conversations(Copies):
         taken = {row[0] for row in self._db.all(_SQL.keys_like, prefix=prefix, length=len(prefix))}
         return next(name for number in itertools.count(2) if (name := numbered(key, number)) not in taken)
 
-    def remove(self, conversation_id: str) -> None:
-        """Remove all of it, except the rows of its sessions, which then belong to no conversation, and the
-        copies of sessions that another conversation would continue."""
+    def remove(self, conversation_id: str, *, counts_for: str | None = None) -> None:
+        """Remove all of it, except what it cost, the rows of its sessions, which then belong to no
+        conversation, and the copies of sessions that another conversation would continue.
+
+        ``counts_for``: the key of the conversation that it cost something for; its own, unless given."""
         with self._db.writing():
+            self._db.run(_BUDGETS.keep_costs, conversation=conversation_id, key=counts_for)
             self._forget_copies(conversation_id)
             self._db.run(_SESSIONS.let_all_go, conversation=conversation_id)
             self._db.run(_SQL.remove, id=conversation_id)

@@ -256,6 +256,10 @@ class Database:
         """Whether it has no schema of ours yet. Raises if the database belongs to another program."""
         raise NotImplementedError
 
+    def lock_to_begin(self) -> None:
+        """Within a writing transaction, as its first statement: keep every other run from beginning. Here the
+        transaction itself does that."""
+
     def lock_for_migration(self) -> None:
         """Within a writing transaction: keep every other migration out."""
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from segue.store.watch import Watch
 
 _MIGRATING = 7_365_677_565  # an arbitrary number: the key of the lock
+_BEGINNING = _MIGRATING + 1
 _WORDS = (
     (re.compile(r"\) STRICT(, WITHOUT ROWID)?(?=;$)", re.MULTILINE), ")"),
     (re.compile(r"\bINTEGER\b"), "BIGINT"),
@@ -76,7 +77,8 @@ class _Connection(psycopg.Connection[tuple[Any, ...]]):
 class Postgres(Database):
     name = "postgres"
     shared = True
-    BEGIN_WRITING = "BEGIN"
+    BEGIN_WRITING = "BEGIN ISOLATION LEVEL READ COMMITTED"
+    """Whatever the server's default is: what is read after waiting for a lock must be current."""
     BEGIN_READING = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 
     def __init__(self, url: str) -> None:
@@ -96,6 +98,9 @@ class Postgres(Database):
     def is_new(self) -> bool:
         found = "SELECT 1 FROM pg_tables WHERE schemaname = 'segue' AND tablename = 'segue_migrations'"
         return self.one(found) is None
+
+    def lock_to_begin(self) -> None:
+        self.one("SELECT pg_advisory_xact_lock(:key)", key=_BEGINNING)
 
     def lock_for_migration(self) -> None:
         self._connection.patient = True  # for this connection: a process migrates only once

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from segue.core.errors import Misuse
+from segue.core.laws import Door
 from segue.core.model import Message, NewAttachment, Owner, Voice
 from segue.core.turn import Mode, Turn
 from segue.core.usage import Usage
@@ -104,17 +105,25 @@ class Turns(History, Leases, Receipts):
         with self._db.writing():
             yield self.renew_lease(lease)
 
-    def place(self, turn_id: str, gone: Sequence[str] = ()) -> None:
+    def place(
+        self,
+        turn_id: str,
+        gone: Sequence[str] = (),
+        *,
+        door: Door = Door.RUN,
+        reserved_usd: float | None = None,
+    ) -> None:
         """Begin the turn: its message gets its place after all others, if it has none.
 
-        Under the conversation's lease. ``gone``: turns whose process died while they waited. They never
-        began, so they are withdrawn: no agent sees their messages. Raises ``NotWaiting`` if the turn itself
-        was withdrawn or begun by another process.
+        Under the conversation's lease. ``door``: how it came to be; ``reserved_usd``: what it is expected to
+        cost, which counts against budgets while it runs. ``gone``: turns whose process died while they
+        waited. They never began, so they are withdrawn: no agent sees their messages. Raises ``NotWaiting``
+        if the turn itself was withdrawn or begun by another process.
         """
         turn = self._must(turn_id)
         with self._db.writing():
             self._touch(turn.conversation)
-            if not self._db.run(_SQL.begin, id=turn_id):
+            if not self._db.run(_SQL.begin, id=turn_id, door=door.value, reserved_usd=reserved_usd):
                 raise NotWaiting(turn_id)
             self._db.many(_SQL.withdraw, [{"id": each, "conversation": turn.conversation} for each in gone])
             for each in gone:

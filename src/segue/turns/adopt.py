@@ -74,10 +74,7 @@ def find_adoptable(
     ), session
 
 
-def adopt_session(prepared: Prepared, store: Store, session: Listed) -> str:
-    """Import the session, under the conversation's lease. Returns what was done, in words."""
-    adoption = adoption_of(prepared, store, session)
-    store.adopt(prepared.conversation.id, adoption, clock.now_ms())
+def adopted_in_words(prepared: Prepared, adoption: Adoption, session: Listed) -> str:
     count = f"{len(adoption.said)} message" + ("" if len(adoption.said) == 1 else "s")
     return f"adopted {count} of the {prepared.agent.facts.label} session {session.id}"
 

@@ -31,6 +31,7 @@ from segue.store.records import AttemptRow
 from segue.store.store import Store
 from segue.system.loop import in_loop, run_sync
 from segue.turns.composer import NATIVE
+from segue.turns.gate import Admission
 from segue.turns.live_turn import LiveTurn
 from segue.turns.plan import NoPlace, Planner, TooLong
 from segue.turns.prepare import Prepared
@@ -102,13 +103,13 @@ async def try_once(live: LiveTurn, decided: Decided, seq: int) -> tuple[Decided,
     if decided.mode not in ("fresh", "resume"):  # others rewrite a session or send all that was said
         await in_loop()
     with _home(prepared, decided.gathered.pin) as (home, locks):
-        decided, plan, command = await run_sync(compose, prepared, live.store, decided, seq, home)
+        decided, plan, command = await run_sync(compose, live.admission, live.store, decided, seq, home)
         await run_sync(_note_start, live, decided, plan)
         try:
             async with _one_writer(live, plan) as leases:
                 if not all([await run_sync(lease.renew) for lease in leases]):
                     raise LeaseBusy(OVERTAKEN)
-                outcome = await launch(live, plan, command, locks)
+                outcome = await launch(live.admission, live, plan, command, locks)
         except LeaseBusy as busy:
             outcome = Outcome(failure=_refused(live, busy))
         # Loaded by now, while the agent worked.
@@ -124,16 +125,17 @@ async def try_once(live: LiveTurn, decided: Decided, seq: int) -> tuple[Decided,
 
 
 def compose(
-    prepared: Prepared, store: Store, decided: Decided, seq: int, home: Path
+    admission: Admission, store: Store, decided: Decided, seq: int, home: Path
 ) -> tuple[Decided, Plan, Command]:
     """A plan for the mode decided on, or for the next one down if that turns out to be impossible.
 
     ``fresh`` is always possible.
     """
+    prepared = admission.prepared
     while True:
         obstacles = decided.obstacles
         try:
-            planner = Planner(prepared, store, decided.gathered, decided.decision)
+            planner = Planner(admission, store, decided.gathered, decided.decision)
             return decided, *planner.plan(decided.mode, seq, home, decided.refused)
         except NoPlace:
             closed = msgspec.structs.replace(obstacles, closed={"branch": GONE})
@@ -145,9 +147,12 @@ def compose(
         decided = msgspec.structs.replace(lower, refused=decided.refused)
 
 
-async def launch(live: LiveTurn, plan: Plan, command: Command, locks: tuple[int, ...]) -> Outcome:
+async def launch(
+    admission: Admission, live: LiveTurn, plan: Plan, command: Command, locks: tuple[int, ...]
+) -> Outcome:
     """Run the agent, stream its events to the listener, and return the outcome."""
-    prepared, callbacks, env = live.prepared, live.callbacks, live.prepared.child.env
+    prepared, callbacks = admission.prepared, live.callbacks
+    env = prepared.child.env
     task = Task(
         agent=prepared.agent,
         runtime=prepared.runtime,

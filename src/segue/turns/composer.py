@@ -16,7 +16,7 @@ from segue.core.request import Request
 from segue.core.turn import Mode
 from segue.core.verdicts import Said
 from segue.store.store import Store
-from segue.turns.prepare import Prepared
+from segue.turns.gate import Admission
 from segue.turns.request import name_of
 from segue.turns.situation import Gathered, continued_request
 from segue.turns.texts import load_texts
@@ -52,14 +52,15 @@ class Composer:
 
     def __init__(
         self,
-        prepared: Prepared,
+        admission: Admission,
         store: Store,
         gathered: Gathered,
         decision: Decision,
         mode: Mode,
         refused: str | None,
     ) -> None:
-        self.prepared, self.store, self.gathered, self.decision = prepared, store, gathered, decision
+        self.prepared, self.store = admission.prepared, store
+        self.gathered, self.decision = gathered, decision
         self.mode, self.refused, self.native = mode, refused, mode in NATIVE
         self.cut = gathered.situation.cut
         self.corrections = self.cut.corrections if self.native else ()

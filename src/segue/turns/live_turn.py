@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,6 +18,9 @@ from segue.store.store import Store
 from segue.turns.prepare import Prepared
 from segue.turns.recorder import Recorder
 from segue.turns.store_outage import StoreOutage
+
+if TYPE_CHECKING:
+    from segue.turns.gate import Admission
 
 
 class Callbacks(msgspec.Struct, frozen=True):
@@ -43,8 +47,8 @@ def before_parking(store: Store, row: TurnRow) -> Before:
     return Before(len(store.attempts(row.id)), events)
 
 
-class LiveTurn:
-    """The state of a running turn, under the conversation's lease."""
+class StoredTurn:
+    """A turn that is stored, under the conversation's lease; it may not have begun."""
 
     def __init__(
         self,
@@ -54,22 +58,45 @@ class LiveTurn:
         lease: Lease,
         callbacks: Callbacks,
         began_ns: int,
-        before: Before = NOTHING,
     ) -> None:
         self.prepared, self.store, self.row, self.lease = prepared, store, row, lease
         self.callbacks, self._began_ns = callbacks, began_ns
         self.redactor = Redactor(prepared.child.secrets)
         self.audience = Guarded("on_event", callbacks.listener)
-        self.attempts = before.attempts
-        self.recorder = Recorder(store, row.id, self.audience, before.events)
-        self.outage = StoreOutage(callbacks.notice, callbacks.cancel)
-        """Runs writes to the store, and waits while the store is away."""
-        self.notices: list[Said] = [*prepared.mentions]
 
     @property
     def patience_s(self) -> float:
         """How long a question waits for its answer."""
         return self.prepared.config.defaults.question_timeout
+
+    @property
+    def cancelled(self) -> bool:
+        return self.callbacks.cancel.asked > 0
+
+    @property
+    def duration_ms(self) -> int:
+        return (time.monotonic_ns() - self._began_ns) // 1_000_000
+
+
+class LiveTurn(StoredTurn):
+    """The state of a running turn, which the gate has admitted."""
+
+    def __init__(
+        self,
+        admission: Admission,
+        store: Store,
+        lease: Lease,
+        callbacks: Callbacks,
+        began_ns: int,
+        before: Before = NOTHING,
+    ) -> None:
+        super().__init__(admission.prepared, store, admission.row, lease, callbacks, began_ns)
+        self.admission = admission
+        self.attempts = before.attempts
+        self.recorder = Recorder(store, admission.row.id, self.audience, before.events)
+        self.outage = StoreOutage(callbacks.notice, callbacks.cancel)
+        """Runs writes to the store, and waits while the store is away."""
+        self.notices: list[Said] = [*admission.prepared.mentions]
 
     async def ask(self, event: Question | Permission, answerer: Answerer | None) -> Answer:
         """Ask the caller, and everybody else who sees the run."""
@@ -82,14 +109,6 @@ class LiveTurn:
         from segue.turns.questions import sent
 
         await sent(self, event)
-
-    @property
-    def cancelled(self) -> bool:
-        return self.callbacks.cancel.asked > 0
-
-    @property
-    def duration_ms(self) -> int:
-        return (time.monotonic_ns() - self._began_ns) // 1_000_000
 
     def say(self, notice: Said) -> None:
         """Tell the caller now, and in the reply."""

@@ -7,12 +7,12 @@ from typing import Literal
 import msgspec
 
 from segue.core.errors import Misuse
+from segue.core.laws import Door
 from segue.core.model import Message
 from segue.core.turn import Turn
 from segue.core.view import risen
-from segue.store.leases import OVERTAKEN, LeaseBusy
 from segue.store.questions import QuestionRow
-from segue.store.records import QUEUED, Claim, Conversation, NotWaiting, Receipt, Settlement, TurnRow
+from segue.store.records import QUEUED, Conversation, NotWaiting, Receipt, Settlement, TurnRow
 from segue.store.store import Store
 from segue.system import clock
 from segue.system.processes import this_process
@@ -82,6 +82,9 @@ def enqueue(
     message = _message(prepared, retry_message or clock.new_id(now_ms))
     receipt = _receipt(prepared.ask, retry, body)
     row = msgspec.structs.replace(_turn_row(prepared, message, now_ms, keyed=True), via=QUEUED)
+    if prepared.ask.door is Door.RUN:
+        door = Door.QUEUE if not_before_ms is None else Door.SCHEDULED
+        prepared = msgspec.structs.replace(prepared, ask=msgspec.structs.replace(prepared.ask, door=door))
     request = stored_request(prepared, retry_message)
     if retry_message is not None:
         runs = store.runs_of([retry_message]).get(retry_message)
@@ -139,30 +142,30 @@ def update_login(prepared: Prepared, store: Store, row: TurnRow) -> None:
     store.address(_message(prepared, row.message))
 
 
-def place(prepared: Prepared, store: Store, row: TurnRow, lease: Claim, retry: Retry) -> TurnRow:
-    """Under the lease: the message gets its place; if it is retried, what was said after it is dropped.
+def place(
+    prepared: Prepared, store: Store, row: TurnRow, retry: Retry, door: Door, reserved_usd: float | None
+) -> TurnRow:
+    """Begin the run: the message gets its place; if it is retried, what was said after it is dropped. Within
+    the gate's transaction, under the lease.
 
     If nothing was said since a run failed with the same text, this is a retry of that message.
     """
     message = retry.message
-    with store.fenced(lease) as ours:
-        if not ours:
-            raise LeaseBusy(OVERTAKEN)
-        if retry.in_line and any(each.via == QUEUED for each in store.ahead(row.id)):
-            raise NotWaiting(row.id)  # one that a killed process had taken is back in line
-        if retry.same_text is not None and retries.still_last(store, retry.same_text):
-            row, message = store.merge(row, retry.same_text), retry.same_text.message
-        if row.told is not None:
-            _check_still_last(store, row)
-        if message is not None:
-            from segue.turns.changes import check_retry
+    if retry.in_line and any(each.via == QUEUED for each in store.ahead(row.id)):
+        raise NotWaiting(row.id)  # one that a killed process had taken is back in line
+    if retry.same_text is not None and retries.still_last(store, retry.same_text):
+        row, message = store.merge(row, retry.same_text), retry.same_text.message
+    if row.told is not None:
+        _check_still_last(store, row)
+    if message is not None:
+        from segue.turns.changes import check_retry
 
-            check_retry(store, prepared.conversation.id, message, prepared.ask.cut)
-        store.place(row.id, _dead(prepared, store, row))
-        if row.told is not None and row.message not in {each.id for each in store.messages(row.conversation)}:
-            raise WentOn("its message was dropped while it was parked")
-        if message is not None:
-            _drop_after(prepared, store, row, message)
+        check_retry(store, prepared.conversation.id, message, prepared.ask.cut)
+    store.place(row.id, _dead(prepared, store, row), door=door, reserved_usd=reserved_usd)
+    if row.told is not None and row.message not in {each.id for each in store.messages(row.conversation)}:
+        raise WentOn("its message was dropped while it was parked")
+    if message is not None:
+        _drop_after(prepared, store, row, message)
     return row
 
 

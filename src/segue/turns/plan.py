@@ -18,7 +18,7 @@ from segue.store.store import Store
 from segue.system import clock
 from segue.turns import forecast
 from segue.turns.composer import LOST, NATIVE, Composer
-from segue.turns.prepare import Prepared
+from segue.turns.gate import Admission
 from segue.turns.request import NONE, too_long
 from segue.turns.run_dir import Plan
 from segue.turns.situation import Gathered
@@ -42,10 +42,11 @@ class TooLong(Exception):  # noqa: N818 - it is an answer, not an error
 class Planner:
     """Makes the plans of one turn; holds what is the same for all its attempts."""
 
-    def __init__(self, prepared: Prepared, store: Store, gathered: Gathered, decision: Decision) -> None:
-        self.prepared, self.store, self.gathered, self.decision = prepared, store, gathered, decision
+    def __init__(self, admission: Admission, store: Store, gathered: Gathered, decision: Decision) -> None:
+        self.admission, self.prepared = admission, admission.prepared
+        self.store, self.gathered, self.decision = store, gathered, decision
         self.situation = gathered.situation
-        self.outlook = forecast.forecast(gathered, prepared)
+        self.outlook = forecast.forecast(gathered, self.prepared)
 
     def plan(self, mode: Mode, seq: int, home: Path, refused: str | None = None) -> tuple[Plan, Command]:
         """The plan of an attempt, and the command that it runs. Raises ``NoPlace`` and ``TooLong``.
@@ -53,7 +54,7 @@ class Planner:
         ``refused``: why the previous attempt was refused.
         """
         prepared, gathered = self.prepared, self.gathered
-        composer = Composer(prepared, self.store, gathered, self.decision, mode, refused)
+        composer = Composer(self.admission, self.store, gathered, self.decision, mode, refused)
         composed = composer.compose()
         if mode != "fresh" and too_long(composed.request.prompt, prepared.runtime.capabilities):
             raise TooLong
@@ -100,7 +101,7 @@ class Planner:
             account=prepared.account_name,
             model=prepared.request.model,
             mode=mode,
-            checks=(*self.decision.checks, *filter(None, (prepared.budget,))),
+            checks=(*self.decision.checks, *filter(None, (self.admission.check,))),
             runtime=prepared.runtime,
             request=request,
             workdir=self.situation.workdir,

@@ -16,9 +16,10 @@ from segue.config.load import load
 from segue.config.schema import Account, Config
 from segue.core.environment import ChildEnvironment
 from segue.core.errors import Misuse
+from segue.core.laws import Door
 from segue.core.model import Host, NewAttachment, Voice
 from segue.core.request import Request, Runtime, Terms
-from segue.core.turn import Check, Transport, Turn
+from segue.core.turn import Transport, Turn
 from segue.core.verdicts import Said, say
 from segue.core.view import UNKNOWN, account_mark
 from segue.store.records import Conversation
@@ -78,8 +79,6 @@ class Prepared(msgspec.Struct, frozen=True, kw_only=True):
     """The accounts that met a limit with this message before."""
     notices: tuple[Said, ...] = ()
     """What the user is told when it begins."""
-    budget: Check | None = None
-    """The check of its budgets, if there are any and it has passed."""
 
     @property
     def has_budget(self) -> bool:
@@ -226,7 +225,8 @@ def refuse_unenforced(
 def as_of_now(prepared: Prepared, store: Store) -> Prepared:
     """The same turn with what may have changed while it waited: the login and the voice's permissions.
 
-    Called under the conversation's lease, so that they cannot change any more.
+    Called under the conversation's lease, so that they cannot change any more. The gate judges what comes
+    out.
     """
     agent, runtime, config = prepared.agent, prepared.runtime, prepared.config
     conversation = prepared.conversation.id
@@ -236,7 +236,6 @@ def as_of_now(prepared: Prepared, store: Store) -> Prepared:
     request = prepared.request
     if granted != prepared.granted:
         request = request_of(prepared.ask, config, agent, runtime, request.cwd, prepared.model, granted)
-    refuse_unenforced(agent, request, runtime, home, child)
     if (granted, login) == (prepared.granted, prepared.login):
         return prepared
     return msgspec.structs.replace(prepared, granted=granted, login=login, request=request)
@@ -290,6 +289,7 @@ def prepare_retry(prepared: Prepared, store: Store, turn: Turn) -> Prepared:
             fork=False,
             adopt=None,
             cut=prepared.ask.cut and turn.state == "withdrawn",
+            door=Door.RETRY,
             fixed=prepared.ask.fixed or fixed,
         ),
         conversation=conversation,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from segue.store.questions import QuestionRow
-    from segue.turns.live_turn import LiveTurn
+    from segue.turns.live_turn import StoredTurn
 
 LOOK_S = 0.2
 """How often the store is asked whether somebody has answered."""
@@ -38,7 +38,7 @@ async def elsewhere(event: Question | Permission) -> Answer:
 
 
 async def ask(
-    live: LiveTurn,
+    live: StoredTurn,
     event: Question | Permission,
     answerer: Answerer | None,
     shown: OpenQuestion | None = None,
@@ -61,7 +61,7 @@ async def ask(
     return await asking.given(None) or _too_late(event, live.patience_s)
 
 
-async def sent(live: LiveTurn, event: Question | Permission) -> None:
+async def sent(live: StoredTurn, event: Question | Permission) -> None:
     """The agent has been sent the answer."""
     await _stored(lambda: live.store.told(live.row.id, event.id), None)
 
@@ -74,7 +74,7 @@ def never_began(row: QuestionRow) -> bool:
 class _Asking:
     """One question until it has its answer."""
 
-    def __init__(self, live: LiveTurn, event: Question | Permission) -> None:
+    def __init__(self, live: StoredTurn, event: Question | Permission) -> None:
         self._live, self._event = live, event
         self._answer: Answer | None = None
         self._failure: Exception | None = None
@@ -124,7 +124,7 @@ class _Asking:
         return None if row is None else _answer_of(row)
 
 
-def _allowed(live: LiveTurn, event: Permission) -> bool:
+def _allowed(live: StoredTurn, event: Permission) -> bool:
     """Whether the user has allowed it before: for good, or by the answer that this turn was sent with."""
     if event.tool in live.store.always_allowed(live.row.conversation, live.row.voice):
         return True

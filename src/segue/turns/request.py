@@ -13,6 +13,7 @@ from segue.config.named_files import read_typed
 from segue.config.schema import Config, Defaults
 from segue.core.errors import Misuse
 from segue.core.ids import conversation_key
+from segue.core.laws import Consent, Door
 from segue.core.model import Attached
 from segue.core.request import (
     Briefing,
@@ -116,6 +117,14 @@ class TurnRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     """The step of a flow that it belongs to."""
     briefing: Briefing | None = None
     """For a role of a flow."""
+    door: Door = Door.RUN
+    """How the run came to be."""
+    given: tuple[str, ...] = ()
+    """Whose words the prompt repeats, beside the user's own: their marks."""
+    consent: Consent = "none"
+    """Who wants these words to reach the turn's account."""
+    counts_for: str | None = None
+    """The key of the conversation whose budget counts, too: this turn is a part of something done there."""
 
 
 class QueuedRequest(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -186,7 +195,15 @@ def body_of(request: TurnRequest, message: str | None) -> str:
     from hashlib import sha256  # most runs have no key
 
     asked = msgspec.structs.replace(
-        request, key=None, here="", environment=(), inherited=None, via="", answers=False, wait_s=None
+        request,
+        key=None,
+        here="",
+        environment=(),
+        inherited=None,
+        via="",
+        answers=False,
+        wait_s=None,
+        door=Door.RUN,
     )
     return sha256(msgspec.json.encode((asked, message))).hexdigest()
 

@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from segue.core.errors import Misuse, NotInstalled, StoreAway
+from segue.core.errors import Forbidden, Misuse, NotInstalled, StoreAway
+from segue.core.laws import Door
 from segue.core.outcome import Failure
 from segue.core.turn import Turn
 from segue.runner.attempt import Answerer, Cancel, Guarded, Listener, Replies
@@ -24,11 +25,13 @@ from segue.store.leases import Lease, LeaseBusy, hold, lease_name
 from segue.store.records import BEGUN, QUEUED, KnownRun, NotWaiting, TurnRow
 from segue.store.store import Store
 from segue.store.waiting_turn import WaitingTurn
+from segue.system import clock
 from segue.system.loop import failures, in_loop, run_sync, shield
 from segue.turns.attempts import decide, restore, step_down, stepped_words, try_once
-from segue.turns.live_turn import NOTHING, Callbacks, LiveTurn, before_parking
+from segue.turns.gate import Admission, AdmissionRequest, admit
+from segue.turns.live_turn import NOTHING, Callbacks, LiveTurn, StoredTurn, before_parking
 from segue.turns.message import Retry, WentOn, in_line, place, receive, update_login, withdraw
-from segue.turns.prepare import Prepared, as_of_now, prepare_retry
+from segue.turns.prepare import Prepared, prepare_retry
 from segue.turns.queue import Queue, wait_s
 from segue.turns.request import NONE
 from segue.turns.retries import failed_with_same_text, retry_while_temporary
@@ -171,7 +174,7 @@ async def take(
         return await run_sync(_withdraw, store, turn)
     except BaseException as error:
         with suppress(Exception):
-            _withdraw(store, never_began(_failure(error)))
+            _withdraw(store, never_began(failure_of(error)))
         raise
 
 
@@ -192,7 +195,7 @@ async def take_queued(
     except StoreAway as away:
         if row.via != QUEUED:  # no line has it
             with suppress(Exception):
-                turn = _never_began(prepared, _failure(away), began_ns, row)
+                turn = _never_began(prepared, failure_of(away), began_ns, row)
                 await run_sync(_withdraw, store, turn)
         raise
     except WentOn as error:
@@ -224,26 +227,72 @@ def _never_began(prepared: Prepared, failure: Failure, began_ns: int, row: TurnR
 async def _in_turn(
     prepared: Prepared, store: Store, row: TurnRow, callbacks: Callbacks, retry: Retry, began_ns: int
 ) -> Turn:
-    """Wait for the conversation's lease, settle what killed processes left, then answer the message."""
+    """Wait for the conversation's lease, settle what killed processes left, pass the gate, then answer the
+    message. While only reservations of other turns stand in the way, wait without the lease."""
     until = math.inf if row.via == QUEUED else time.monotonic() + wait_s(prepared)
-    async with _lease(prepared, store, row, callbacks, until) as lease:
-        await _recover(prepared, store, lease, row.id, callbacks, until)
-        if prepared.has_budget:
-            from segue.turns.budget import within_budget
+    while True:
+        async with _lease(prepared, store, row, callbacks, until) as lease:
+            await _recover(prepared, store, lease, row.id, callbacks, until)
+            admitted = await _admitted(prepared, store, row, lease, callbacks, retry, began_ns)
+            if isinstance(admitted, Turn):
+                return admitted
+            if isinstance(admitted, Admission):
+                return await _answered(admitted, store, lease, callbacks, until, began_ns)
+        from segue.turns.reservation import wait_for_release
 
-            prepared, ended = await within_budget(prepared, store, row, lease, callbacks, began_ns)
-            if ended is not None:
-                return ended
-        try:
-            prepared, row = await _begin(prepared, store, row, lease, callbacks, retry)
-            before = await run_sync(before_parking, store, row) if row.told is not None else NOTHING
-            live = LiveTurn(prepared, store, row, lease, callbacks, began_ns, before)
-            return await answer_message(live)
-        except failures() as error:
-            # No process of the attempt is alive any more, but the next turn must know what the attempt did.
-            with suppress(Exception), shield():
-                await _recover(prepared, store, lease, None, callbacks, until, _failure(error))
-            raise
+        await wait_for_release(prepared, store, row, callbacks, admitted, until)
+
+
+async def _admitted(
+    prepared: Prepared,
+    store: Store,
+    row: TurnRow,
+    lease: Lease,
+    callbacks: Callbacks,
+    retry: Retry,
+    began_ns: int,
+) -> Admission | Turn | str:
+    """What the gate says: the run has begun; it is over before it began; or the budget that it waits for.
+
+    If too much of a budget is spent, the user is asked, then the gate once more. Raises ``Forbidden`` for
+    what a law forbids."""
+    begin, adopting = await _beginning(prepared, store, callbacks, retry)
+    request = AdmissionRequest(prepared=prepared, row=row, store=store, claim=lease.claim, begin=begin)
+    door = Door.WAKES if row.told is not None else prepared.ask.door
+    while True:
+        said = await run_sync(admit, door, request)
+        if isinstance(said, Admission):
+            if adopting is not None:
+                callbacks.notice(adopting)
+            return said
+        if said.waits is not None:
+            return said.waits
+        if said.law == "one writer":
+            raise LeaseBusy(said.message)
+        if said.reached is None:
+            raise Forbidden(str(said))
+        from segue.turns.budget_question import ReachedLimit
+
+        waited_ms = (time.monotonic_ns() - began_ns) // 1_000_000
+        asking = ReachedLimit(prepared, store, row, said.reached, waited_ms)
+        ended = await asking.settle(StoredTurn(prepared, store, row, lease, callbacks, began_ns))
+        if ended is not None:
+            return ended
+
+
+async def _answered(
+    admission: Admission, store: Store, lease: Lease, callbacks: Callbacks, until: float, began_ns: int
+) -> Turn:
+    """Answer the message of a run that has begun."""
+    prepared, row = admission.prepared, admission.row
+    try:
+        before = await run_sync(before_parking, store, row) if row.told is not None else NOTHING
+        return await answer_message(LiveTurn(admission, store, lease, callbacks, began_ns, before))
+    except failures() as error:
+        # No process of the attempt is alive any more, but the next turn must know what the attempt did.
+        with suppress(Exception), shield():
+            await _recover(prepared, store, lease, None, callbacks, until, failure_of(error))
+        raise
 
 
 async def answer_message(live: LiveTurn) -> Turn:
@@ -323,25 +372,38 @@ def _heed_cancel(store: Store, run: str, cancel: Cancel) -> None:
         cancel()
 
 
-async def _begin(
-    prepared: Prepared, store: Store, row: TurnRow, lease: Lease, callbacks: Callbacks, retry: Retry
-) -> tuple[Prepared, TurnRow]:
-    """Update what may have changed while the turn waited, and give its message its place."""
-    if NONE in prepared.ask.allow_tools:
-        await run_sync(store.disallow_all, prepared.conversation.id, prepared.voice)
-    received, prepared = prepared, await run_sync(as_of_now, prepared, store)
+async def _beginning(
+    prepared: Prepared, store: Store, callbacks: Callbacks, retry: Retry
+) -> tuple[Callable[[Prepared, TurnRow, Door, float | None], TurnRow], str | None]:
+    """What the gate writes when the run begins, in its transaction; and what is said then, if the run adopts
+    a session. The session is read before that transaction."""
+    adoption, said = None, None
     if prepared.adopted is not None:
-        from segue.turns.adopt import adopt_session
+        from segue.turns.adopt import adopted_in_words, adoption_of
 
         await in_loop()
-        callbacks.notice(await run_sync(adopt_session, prepared, store, prepared.adopted))
-    if received.mark != prepared.mark and (retry.message is None or row.told is not None):
-        await run_sync(update_login, prepared, store, row)
-    return prepared, await run_sync(place, prepared, store, row, lease.claim, retry)
+        adoption = await run_sync(adoption_of, prepared, store, prepared.adopted)
+        said = adopted_in_words(prepared, adoption, prepared.adopted)
+
+    def begin(now: Prepared, row: TurnRow, door: Door, reserved_usd: float | None) -> TurnRow:
+        if NONE in now.ask.allow_tools:
+            store.disallow_all(now.conversation.id, now.voice)
+        if adoption is not None and prepared.adopted is not None:
+            from segue.turns.adopt import adoption_of
+
+            found = adoption if now.mark == prepared.mark else adoption_of(now, store, prepared.adopted)
+            store.adopt(now.conversation.id, found, clock.now_ms())
+        if prepared.mark != now.mark and (retry.message is None or row.told is not None):
+            update_login(now, store, row)
+        return place(now, store, row, retry, door, reserved_usd)
+
+    return begin, said
 
 
-def _failure(error: BaseException) -> Failure:
+def failure_of(error: BaseException) -> Failure:
     """The failure that the log shows for a turn that ended with an exception."""
+    if isinstance(error, Forbidden):
+        return Failure("forbidden", str(error))
     if isinstance(error, NotInstalled):
         return Failure("not_installed", str(error))
     if isinstance(error, StoreAway):  # the CLI has no part in it

@@ -6,11 +6,12 @@ import msgspec
 import pytest
 
 from segue.core.errors import Conflict
-from segue.core.model import Voice
+from segue.core.model import Host, Voice
 from segue.store.budgets import CostRow, RaisedTo
-from segue.store.carries import CarryRow
+from segue.store.lease_rows import Taken
 from segue.store.records import QUEUED, Settlement
 from segue.store.store import Store
+from segue.system.processes import this_process
 from tests.integration.store.talking import CLAUDE, CODEX, Talk, message, new_id, told, turn_row
 
 QUESTION = '{"id":"q","kind":"budget","asked":1}'
@@ -41,20 +42,54 @@ def test_failed_turns_count_and_unknown_costs_do_not(store: Store, talk: Talk) -
     spend(talk, 0.5, CODEX, ok=False)
     spend(talk, None)
     assert sorted(store.budgets.spent_in(talk.id, "talk"), key=lambda row: row.name) == [
-        CostRow("claude", "", 0.25, None),
-        CostRow("codex", "reviewer", 0.5, None),
+        CostRow("claude", "", 1, 0.25, None),
+        CostRow("codex", "reviewer", 1, 0.5, None),
     ]
 
 
-def test_what_runs_counts_as_it_was_predicted(store: Store, talk: Talk) -> None:
+def test_what_runs_counts_as_it_was_reserved(store: Store, talk: Talk) -> None:
     _, row = talk.receive("hello")
     assert store.budgets.spent_in(talk.id, "talk") == [], "it has not begun"
-    store.place(row.id)
-    store.started(row.id, "fresh", 0.125)
-    assert store.budgets.spent_in(talk.id, "talk") == [CostRow("claude", "", None, 0.125)]
-    assert store.budgets.spent_since(0) == [CostRow("talk", "work", None, 0.125)]
+    store.place(row.id, reserved_usd=0.125)
+    assert store.budgets.reserved(row.id) == 0.125
+    assert store.budgets.spent_in(talk.id, "talk") == [CostRow("claude", "", 0, None, 0.125)]
+    assert store.budgets.spent_since(0) == [CostRow("talk", "work", 0, None, 0.125)]
     talk.settle(row)
-    assert store.budgets.spent_since(0) == [CostRow("talk", "work", 0.25, None)]
+    assert store.budgets.spent_since(0) == [CostRow("talk", "work", 1, 0.25, None)]
+
+
+def test_what_runs_without_a_known_price_is_counted(store: Store, talk: Talk) -> None:
+    spend(talk, 0.25)
+    _, row = talk.receive("hello")
+    store.place(row.id)
+    assert store.budgets.spent_in(talk.id, "talk") == [CostRow("claude", "", 1, 0.25, None, 1)]
+    assert store.budgets.holders() == [talk.id]
+    talk.settle(row)
+    assert store.budgets.spent_in(talk.id, "talk") == [CostRow("claude", "", 2, 0.5, None)]
+    assert store.budgets.holders() == []
+
+
+def test_those_that_wait_for_a_budget_have_an_order(store: Store, talk: Talk) -> None:
+    waiting = [Talk(store, f"t{n}") for n in range(3)]
+    runs = [each.receive("hello")[1].id for each in waiting]
+    for run in reversed(runs):
+        store.budgets.wait_for(run, "day::2026-11-17")
+    before = {run: store.budgets.in_front(run, "day::2026-11-17") for run in runs}
+    assert sorted(map(len, before.values())) == [0, 1, 2]
+    first = next(run for run, others in before.items() if not others)
+    store.place(first, reserved_usd=0.125)
+    others = [store.budgets.in_front(run, "day::2026-11-17") for run in runs if run != first]
+    assert sorted(map(len, others)) == [0, 1]
+
+
+def test_only_one_run_begins_at_a_time(store: Store, talk: Talk) -> None:
+    taken = store.take_lease("conversation:x", this_process(Host("here", "id")), lambda _: "dead")
+    assert isinstance(taken, Taken)
+    with store.budgets.alone_to_begin(taken.claim) as ours:
+        assert ours
+    store.release_lease(taken.claim)
+    with store.budgets.alone_to_begin(taken.claim) as ours:
+        assert not ours
 
 
 def test_a_turn_counts_for_the_day_on_which_it_ended(store: Store, talk: Talk) -> None:
@@ -63,7 +98,7 @@ def test_a_turn_counts_for_the_day_on_which_it_ended(store: Store, talk: Talk) -
     other = Talk(store, "other")
     spend(other, 1.0, ended_ms=3000)
     rows = sorted(store.budgets.spent_since(2000), key=lambda row: row.name)
-    assert rows == [CostRow("other", "work", 1.0, None), CostRow("talk", "work", 0.5, None)]
+    assert rows == [CostRow("other", "work", 1, 1.0, None), CostRow("talk", "work", 1, 0.5, None)]
 
 
 def test_a_fork_has_spent_nothing(store: Store, talk: Talk) -> None:
@@ -75,25 +110,23 @@ def test_a_fork_has_spent_nothing(store: Store, talk: Talk) -> None:
     assert [row.usd for row in store.budgets.spent_since(0)] == [0.25]
 
 
-def test_summaries_count_although_their_turns_are_gone(store: Store, talk: Talk) -> None:
+def test_what_a_deleted_conversation_cost_still_counts(store: Store, talk: Talk) -> None:
     spend(talk, 0.25)
-    known = store.conversation("talk")
-    assert known is not None
-    carried = CarryRow(
-        id="c1",
-        conversation="talk",
-        at_ms=5000,
-        from_agent="claude",
-        from_account="work",
-        to_agent="claude",
-        to_account="private",
-        mode="summary",
-        asked_by="library",
-        cost_usd=0.75,
-    )
-    store.carries.switch(known, ("claude", "private"), None, carried, [], 5000)
-    assert [row.usd for row in store.budgets.spent_in(talk.id, "talk")] == [0.25, 0.75]
-    assert CostRow("talk", "work", 0.75, None) in store.budgets.spent_since(5000)
+    spend(talk, 0.5, ended_ms=3000)
+    store.remove(talk.id)
+    assert store.budgets.spent_since(2500) == [CostRow("talk", "work", 1, 0.5, None)]
+    again = Talk(store, "talk")
+    assert store.budgets.spent_in(again.id, "talk") == [CostRow("claude", "", 2, 0.75, None)]
+    assert [(row.name, row.cost_usd) for row in store.reading.spent("conversation", 0)] == [("talk", 0.75)]
+
+
+def test_a_summary_counts_for_the_conversation_that_it_was_written_for(store: Store, talk: Talk) -> None:
+    spend(talk, 0.25)
+    summary = Talk(store, "talk~summary-1")
+    spend(summary, 0.75, ended_ms=5000)
+    store.remove(summary.id, counts_for="talk")
+    assert sum(row.usd or 0 for row in store.budgets.spent_in(talk.id, "talk")) == 1.0
+    assert CostRow("talk", "work", 1, 0.75, None) in store.budgets.spent_since(5000)
     assert store.budgets.spent_since(5001) == []
 
 
@@ -102,9 +135,13 @@ def test_the_last_known_cost_of_a_voice(store: Store, talk: Talk) -> None:
     spend(talk, 0.25)
     spend(talk, 0.5)
     spend(talk, None)
+    spend(talk, 0.0)
+    spend(talk, 9.0, ok=False)
     spend(talk, 4.0, CODEX)
-    assert store.budgets.last_cost(talk.id, CLAUDE) == 0.5
-    assert store.budgets.last_cost(talk.id, Voice("claude", "reviewer")) is None
+    assert store.budgets.last_cost(talk.id, CLAUDE) == 0.5, "the last one that answered and cost something"
+    assert store.budgets.last_cost(talk.id, Voice("claude", "reviewer")) == 0.5, "that of its agent"
+    assert store.budgets.last_cost(talk.id, Voice("vibe", "")) is None
+    assert [store.budgets.has_answered(agent) for agent in ("claude", "vibe")] == [True, False]
     other = Talk(store, "other")
     assert store.budgets.last_cost(other.id, CLAUDE) == 0.5, "nothing is known here: elsewhere"
 

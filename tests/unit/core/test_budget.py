@@ -13,9 +13,10 @@ from segue.core.budget import (
     amount_of,
     as_question,
     asked_in_full,
+    booked,
     budget_check,
     expected,
-    first_reached,
+    first_in_the_way,
     in_dollars,
     is_enough,
     raise_command,
@@ -35,11 +36,19 @@ def budget(
     name: str = "k",
     raised: float | None = None,
     running: float = 0.0,
+    unpriced: int = 0,
 ) -> Budget:
     parts = (SpentOn("rehearsal", 3, spent),) if spent else ()
     day = None if scope == "conversation" else "2026-11-17"
     return Budget(
-        scope=scope, name=name, day=day, limit=limit, raised=raised, spent_on=parts, running=running
+        scope=scope,
+        name=name,
+        day=day,
+        limit=limit,
+        raised=raised,
+        spent_on=parts,
+        running=running,
+        unpriced=unpriced,
     )
 
 
@@ -58,44 +67,83 @@ def test_an_unknown_price_counts_as_the_last_known(
     assert expected(predicted, last) == counts
 
 
+def test_an_agent_whose_answers_never_had_a_known_cost_counts_as_free() -> None:
+    assert expected(None, None, answered=True) == FREE
+    assert expected(None, 2.0, answered=True) == Expected(2.0, "last")
+
+
+FREE = Expected(0.0)
+
+
+def about(usd: float) -> Expected:
+    return Expected(usd, "forecast")
+
+
 @pytest.mark.parametrize(
-    ("given", "price", "covered"),
+    ("given", "price", "verdict"),
     [
-        pytest.param(budget(5), 4.9, True, id="nothing is spent"),
-        pytest.param(budget(5), 5.0, True, id="exactly what is left"),
-        pytest.param(budget(5), 5.01, False, id="the first turn is too dear"),
-        pytest.param(budget(5, 4.8), 0.2, True, id="exactly the rest"),
-        pytest.param(budget(5, 4.8), 0.21, False, id="more than the rest"),
-        pytest.param(budget(5, 4.8), 0.0, True, id="free"),
-        pytest.param(budget(5, 5.0), 0.0, False, id="used up: also for an unknown price"),
-        pytest.param(budget(5, 7.0), 0.0, False, id="overdrawn"),
-        pytest.param(budget(5, 7.0, raised=10), 2.9, True, id="raised"),
-        pytest.param(budget(5, 7.0, raised=10), 3.1, False, id="raised, and reached again"),
-        pytest.param(budget(20, 7.0, raised=10), 12.0, True, id="the configuration allows more by now"),
-        pytest.param(budget(5, 4.0, running=0.9), 0.1, True, id="what runs counts"),
-        pytest.param(budget(5, 4.0, running=0.9), 0.2, False, id="what runs leaves too little"),
-        pytest.param(budget(0.3, 0.1, running=0.1), 0.1, True, id="dollars are not exact"),
+        pytest.param(budget(5), about(4.9), "begins", id="nothing is spent"),
+        pytest.param(budget(5), about(5.0), "begins", id="exactly what is left"),
+        pytest.param(budget(5), about(5.01), "asks", id="the first turn is too dear"),
+        pytest.param(budget(5, 4.8), about(0.2), "begins", id="exactly the rest"),
+        pytest.param(budget(5, 4.8), about(0.21), "asks", id="more than the rest"),
+        pytest.param(budget(5, 4.8), FREE, "begins", id="free"),
+        pytest.param(budget(5, 5.0), FREE, "asks", id="used up: also for a free turn"),
+        pytest.param(budget(5, 5.0), UNKNOWN, "asks", id="used up: also for an unknown price"),
+        pytest.param(budget(5, 7.0), FREE, "asks", id="overdrawn"),
+        pytest.param(budget(5, 7.0, raised=10), about(2.9), "begins", id="raised"),
+        pytest.param(budget(5, 7.0, raised=10), about(3.1), "asks", id="raised, and reached again"),
+        pytest.param(budget(20, 7.0, raised=10), about(12.0), "begins", id="the configuration allows more"),
+        pytest.param(budget(5, 4.0, running=0.9), about(0.1), "begins", id="what runs counts"),
+        pytest.param(budget(5, 4.0, running=0.9), about(0.2), "waits", id="what runs leaves too little"),
+        pytest.param(budget(5, 4.0, running=1.0), FREE, "waits", id="all the rest is reserved"),
+        pytest.param(budget(5, 4.0, running=0.9), about(1.1), "asks", id="even without what runs"),
+        pytest.param(budget(0.3, 0.1, running=0.1), about(0.1), "begins", id="dollars are not exact"),
+        pytest.param(budget(5), UNKNOWN, "begins", id="the first of unknown price"),
+        pytest.param(budget(5, unpriced=1), UNKNOWN, "waits", id="the second of unknown price"),
+        pytest.param(budget(5, unpriced=1), about(1.0), "begins", id="a known price does not wait for it"),
+        pytest.param(budget(5, unpriced=1), FREE, "begins", id="nor does a free turn"),
     ],
 )
-def test_which_turn_a_budget_covers(given: Budget, price: float, covered: bool) -> None:
-    assert given.covers(price) is covered
-    assert first_reached([given], Expected(price, "forecast")) is (None if covered else given)
+def test_when_a_budget_lets_a_turn_begin(given: Budget, price: Expected, verdict: str) -> None:
+    assert given.verdict(price) == verdict
+    assert first_in_the_way([given], price) is (None if verdict == "begins" else given)
 
 
 def test_the_sum_of_many_small_costs_is_exact() -> None:
     parts = tuple(SpentOn(f"c{n}", 1, 0.1) for n in range(1000))
     many = Budget(scope="day", name="2026-11-17", limit=100.0, spent_on=parts)
     assert many.spent == 100.0
-    assert not many.covers(0.0)
+    assert many.verdict(FREE) == "asks"
 
 
-def test_the_first_that_is_reached_is_asked_about() -> None:
+def test_the_first_that_asks_comes_before_those_that_wait() -> None:
     wide, day = budget(50, 1), budget(2, 1.9, scope="day", name="2026-11-17")
     account = budget(1, 1, scope="account", name="work")
-    assert first_reached([wide, day, account], Expected(0.5, "forecast")) is day
-    assert first_reached([wide, day, account], Expected(0.05, "forecast")) is account
-    assert first_reached([wide], UNKNOWN) is None
-    assert first_reached([], Expected(9.0, "forecast")) is None
+    reserved = budget(2, 1, running=1)
+    assert first_in_the_way([wide, day, account], about(0.5)) is day
+    assert first_in_the_way([wide, day, account], about(0.05)) is account
+    assert first_in_the_way([reserved, account], about(0.5)) is account
+    assert first_in_the_way([wide, reserved], about(0.5)) is reserved
+    assert first_in_the_way([wide], UNKNOWN) is None
+    assert first_in_the_way([], about(9.0)) is None
+
+
+@pytest.mark.parametrize(
+    ("usd", "reserved", "may_have_worked", "cost"),
+    [
+        (0.5, 0.2, True, 0.5),
+        (0.0, 0.2, True, 0.0),
+        (None, 0.2, True, 0.2),
+        (None, 0.2, False, None),
+        (None, None, True, None),
+        (None, 0.0, True, None),
+    ],
+)
+def test_a_cost_that_is_not_known_is_booked_as_it_was_reserved(
+    usd: float | None, reserved: float | None, may_have_worked: bool, cost: float | None
+) -> None:
+    assert booked(usd, reserved, may_have_worked) == cost
 
 
 @pytest.mark.parametrize(

@@ -146,4 +146,8 @@ WHERE f.state IN ('running', 'needs_you', 'parked', 'paused') AND f.tree IS NOT 
 ORDER BY f.id, t.started_ms, a.seq;
 
 -- name: spent(flow)^
-SELECT SUM(cost_usd) FROM turns WHERE flow = :flow;
+SELECT SUM(usd) FROM (
+    SELECT cost_usd AS usd FROM turns WHERE flow = :flow
+    UNION ALL
+    SELECT usd FROM deleted_costs WHERE flow = :flow
+) AS costs;

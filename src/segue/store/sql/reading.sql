@@ -90,18 +90,19 @@ FROM turns WHERE conversation = :conversation AND via <> 'fork'
 ORDER BY started_ms, id;
 
 -- name: usage(grouped, parted, since_ms, quarter_ms)
--- Sums of the turns that have begun and ended. By day: of each quarter of an hour, which belongs to one day everywhere.
+-- Sums of the turns that have begun and ended, or have cost something; also of conversations that were removed. By day: of
+-- each quarter of an hour, which belongs to one day everywhere.
 SELECT
     CASE CAST(:grouped AS TEXT)
         WHEN 'agent' THEN t.agent
         WHEN 'mode' THEN t.mode
-        WHEN 'conversation' THEN c.key
+        WHEN 'conversation' THEN t.key
         WHEN 'version' THEN CASE WHEN t.agent_version IS NULL THEN t.agent ELSE t.agent || ' ' || t.agent_version END
         ELSE CAST(t.started_ms / :quarter_ms AS TEXT) END AS name,
     CASE CAST(:parted AS TEXT)
         WHEN 'agent' THEN t.agent
         WHEN 'mode' THEN t.mode
-        WHEN 'conversation' THEN c.key
+        WHEN 'conversation' THEN t.key
         WHEN 'version' THEN CASE WHEN t.agent_version IS NULL THEN t.agent ELSE t.agent || ' ' || t.agent_version END
         WHEN 'day' THEN CAST(t.started_ms / :quarter_ms AS TEXT)
         ELSE '' END AS part,
@@ -111,8 +112,17 @@ SELECT
     SUM(t.cost_usd), MAX(t.cost_estimated), SUM(t.saved_usd),
     SUM(CASE WHEN t.cost_usd IS NOT NULL THEN t.predicted_usd END),
     SUM(CASE WHEN t.predicted_usd IS NOT NULL THEN t.cost_usd END)
-FROM turns AS t JOIN conversations AS c ON c.id = t.conversation
-WHERE t.started_ms >= :since_ms AND t.state IN ('done', 'failed', 'cancelled') AND t.via <> 'fork'
+FROM (
+    SELECT c.key, r.agent, r.mode, r.agent_version, r.started_ms, r.input, r.cache_read, r.cache_write, r.output,
+        r.cost_usd, r.cost_estimated, r.saved_usd, r.predicted_usd
+    FROM turns AS r JOIN conversations AS c ON c.id = r.conversation
+    WHERE r.started_ms >= :since_ms AND r.via <> 'fork'
+        AND (r.state IN ('done', 'failed', 'cancelled') OR r.cost_usd IS NOT NULL)
+    UNION ALL
+    SELECT key, agent, mode, agent_version, started_ms, input, cache_read, cache_write, output, usd, estimated,
+        NULL, NULL
+    FROM deleted_costs WHERE started_ms >= :since_ms
+) AS t
 GROUP BY 1, 2;
 
 -- name: unpaid(since_ms, notice, count)

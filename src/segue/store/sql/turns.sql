@@ -10,14 +10,14 @@ VALUES
 -- name: take_place(id, other)!
 UPDATE turns SET place = (SELECT o.place FROM turns AS o WHERE o.id = :other) WHERE id = :id;
 
--- name: begin(id)!
+-- name: begin(id, door, reserved_usd)!
 -- One that only stood still for long may have been taken for dead and withdrawn: it begins all the same.
-UPDATE turns SET state = 'running'
+UPDATE turns SET state = 'running', door = :door, reserved_usd = :reserved_usd, waits = NULL
 WHERE id = :id AND held_by IS NULL AND (state = 'queued' OR (state = 'withdrawn' AND told IS NULL));
 
 -- name: start(id, mode, predicted_usd)!
-UPDATE turns SET state = 'running', mode = :mode, predicted_usd = :predicted_usd
-WHERE id = :id AND state IN ('queued', 'running');
+UPDATE turns SET mode = :mode, predicted_usd = :predicted_usd
+WHERE id = :id AND state = 'running';
 
 -- name: settle(id, answer, account, model, mode, state, told, ended_ms, predicted_usd, input, cache_read, cache_write, output, cost_usd, cost_estimated, saved_usd, agent_version)!
 -- A turn is settled once: the second writer finds nothing to change.
