@@ -10,6 +10,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from segue.config.home import home_of
+from segue.config.trust import trust
 from tests.chaos.scenes import until
 from tests.clis import CLIS
 from tests.live.spending import reported_usd
@@ -34,6 +36,7 @@ def write(talk: Talk, *tiers: dict[str, Any], human: bool = False) -> None:
         if human and n == 1:
             text += '[[tier]]\nname = "person"\nhuman = true\n'
     (talk.cwd / "FLOW.toml").write_text(text)
+    trust(home_of(talk.env), talk.cwd)
 
 
 def escalate(talk: Talk, *options: str) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from segue.agents import probe
 from segue.app.workspace import Workspace
 from segue.config.home import home_of
+from segue.config.trust import trust_file
 from segue.core.errors import Misuse
 from segue.core.request import Capabilities
 from segue.core.toml import value_text
@@ -86,7 +88,8 @@ You take over from another agent that watched over the services described below.
 
 
 def write_example(workspace: Workspace, directory: Path, agent: str | None = None) -> list[Path]:
-    """Write ``FLOW.toml`` and its prompts into a directory. Nothing is overwritten."""
+    """Write ``FLOW.toml`` and its prompts into a directory, and trust that ``FLOW.toml`` until it is changed.
+    Nothing is overwritten."""
     name, can = _capabilities(workspace, agent)
     files = {
         "FLOW.toml": _file(name, can),
@@ -98,13 +101,16 @@ def write_example(workspace: Workspace, directory: Path, agent: str | None = Non
         "prompts/full.md": FULL,
         "prompts/full-full.md": BEGIN + FULL.replace("is above", "is in the hand-off"),
     }
-    there = [each for each in files if (directory / each).exists()]
+    there = [each for each in files if os.path.lexists(directory / each)]
     if there:
         raise Misuse(f"{directory / there[0]} exists; nothing was written")
+    if (directory / "prompts").is_symlink():
+        raise Misuse(f"{directory / 'prompts'} is a link; nothing was written")
     for each, text in files.items():
         (directory / each).parent.mkdir(parents=True, exist_ok=True)
         write_new(directory / each, text.encode())
         (directory / each).chmod(0o644)
+    trust_file(workspace.home, directory / "FLOW.toml", files["FLOW.toml"].encode())
     return [directory / each for each in files]
 
 

@@ -179,7 +179,7 @@ def ready_turn(
         return ReadyTurn(workspace, _prepared(workspace, request), options)
     from segue.turns.attachments import load
 
-    files = load(options["attachments"], workspace.cwd)
+    files = load(options["attachments"], workspace.cwd, workspace.env)
     request = msgspec.structs.replace(request, attachments=tuple(each.shown for each in files))
     return ReadyTurn(workspace, msgspec.structs.replace(_prepared(workspace, request), files=files), options)
 

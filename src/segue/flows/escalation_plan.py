@@ -98,6 +98,8 @@ class Tier(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     budget: float | None = None
     timeout: float | None = None
     max_turns: int | None = None
+    carry: bool = False
+    """Its hand-off may have what was said under another account. The file that says so is trusted."""
 
 
 class EscalationPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -163,7 +163,7 @@ def prepare(
         runtime=runtime,
         request=request,
         granted=granted,
-        instructions=instructions_of(ask, config),
+        instructions=instructions_of(ask, config, env, here),
         model=remembered.model,
         role=remembered.role,
         env=env,

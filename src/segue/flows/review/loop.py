@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from segue.core.errors import Misuse
 from segue.core.turn import Turn
 from segue.core.usage import count_in_words
 from segue.flows.answer_block import Unreadable, without_form
@@ -24,13 +25,13 @@ from segue.flows.review.orders import ReviewEnd, ReviewOrder, ReviewResult, revi
 from segue.flows.review.prompts import Place
 from segue.flows.review.roles import Crew, Over, RoleName, note_of, settled
 from segue.flows.review.verdict import Verdict, parse
+from segue.system.named_files import read_unlinked
 
 REJECTIONS = 2
 """After this many rejections in a row the coordinator is asked."""
 NEW_TASK = "The task has changed since the last round."
 STARTS_OVER = "The reviewer wants you to start over: you were on a wrong track."
 GUIDED = "There is new guidance. Follow it."
-LARGEST_TASK = 1024 * 1024
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -204,9 +205,8 @@ def _done(role: RoleName, turn: Turn) -> Turn:
 
 
 def _read(path: Path) -> str:
-    """The task; empty if it cannot be read now."""
+    """The task; empty if it cannot be read now. No link is followed: who works there could have made it."""
     try:
-        with path.open("rb") as file:
-            return file.read(LARGEST_TASK).decode(errors="replace")
-    except OSError:
+        return read_unlinked(path).decode(errors="replace") if path.is_absolute() else ""
+    except (OSError, ValueError, Misuse):
         return ""
