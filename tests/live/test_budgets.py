@@ -59,7 +59,7 @@ def test_a_run_of_the_daemon_waits_and_goes_on(talk: Talk) -> None:
 
 
 AT_WORK = "[[slow 1]][[say done]]"
-BOTH = [each for each in EVERY if each.values[0][0] in ("claude", "codex")]
+BOTH = [each for each in EVERY if str(each.id).startswith(("claude", "codex"))]
 
 
 @pytest.mark.parametrize("talk", BOTH, indirect=True)
