@@ -1,8 +1,8 @@
 """The way of a turn.
 
-message ─▶ store ─▶ lease ─▶ decide ─▶ compose ─▶ launch ─▶ stream ─▶ settle ─▶ pin ─▶ reply
-                               ▲                                        │
-                               └──────────── step down (once) ──────────┘
+message ─▶ store ─▶ lease ─▶ gate ─▶ decide ─▶ compose ─▶ launch ─▶ stream ─▶ settle ─▶ pin ─▶ reply
+                                      ▲                                        │
+                                      └──────────── step down (once) ──────────┘
 """
 
 from __future__ import annotations
