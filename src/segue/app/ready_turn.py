@@ -11,6 +11,7 @@ import msgspec
 from segue.agents.base import Answer
 from segue.app.workspace import Workspace
 from segue.core.errors import Misuse, SegueError
+from segue.core.request import Briefing, FlowPlace
 from segue.core.turn import Mode, Turn
 from segue.runner.attempt import NOBODY, REFUSED, Answerer, Cancel, Listener
 from segue.turns.prepare import Prepared, prepare
@@ -160,10 +161,13 @@ def ready_turn(
     answers: bool = False,
     may_be_empty: bool = False,
     repeatable: bool = False,
+    flow: FlowPlace | None = None,
+    briefing: Briefing | None = None,
 ) -> ReadyTurn:
     """Prepare a turn. ``answers``: the agent's questions can be answered. ``repeatable``: after a temporary
-    failure, the same text retries this turn."""
+    failure, the same text retries this turn. ``flow``, ``briefing``: for the turn of a flow."""
     request = request_from_options(key, text, options, may_be_empty=may_be_empty, answers=answers)
+    request = msgspec.structs.replace(request, flow=flow, briefing=briefing)
     if repeatable:
         request = msgspec.structs.replace(request, via="run")
     if not options.get("attachments"):
