@@ -632,7 +632,7 @@ async def main():
     with claimed_home(root, here) as claim:
         command = Command(argv=("sleep", "300"), cwd=here)
         env = {"PATH": sys.argv[3]}
-        async with launch(command, env=env, run_dir=here / "run", claims=(claim.lock,)) as running:
+        async with launch(command, env=env, run_dir=here / here.name, claims=(claim.lock,)) as running:
             print(claim.home.name, running.pid, flush=True)
             async for _ in running.lines():
                 pass
