@@ -50,6 +50,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     if none can, as ``park``."""
     order: AccountOrder = "most_room"
     """Which of the other accounts comes first."""
+    max_windows: Positive = 12
+    """How often a run waits for the end of a limit that it then meets again, before it fails."""
 
 
 class Budgets(msgspec.Struct, frozen=True, kw_only=True):

@@ -16,9 +16,11 @@ import msgspec
 
 from segue.config.schema import Config
 from segue.core.errors import Misuse, StoreAway
+from segue.core.limits import wait_until
 from segue.core.model import Host
 from segue.core.outcome import Failure
 from segue.core.turn import PARKED, Turn, status_of
+from segue.core.verdicts import Said, say
 from segue.store.records import BEGUN, QUEUED, Parking, QueuedRow, TurnRow
 from segue.store.store import Store
 from segue.store.waiting_turn import WaitingTurn
@@ -52,7 +54,20 @@ def parking_of(live: LiveTurn, last: FinishedAttempt, turn: Turn) -> Parking | N
     ask = msgspec.structs.replace(live.prepared.ask, cut=False, adopt=None)
     again = msgspec.structs.replace(live.prepared, ask=ask)
     longest_ms = 0 if live.cancelled else _longest_ms(ask, again.config, live.row)
-    return _parking(live.store, live.row, last, turn, longest_ms, lambda retry: stored_request(again, retry))
+
+    def request(retry: str | None) -> str:
+        return stored_request(again, retry)
+
+    return _parking(live.store, live.row, last, turn, longest_ms, again.config, request)
+
+
+def given_up(live: LiveTurn, last: FinishedAttempt) -> Said | None:
+    """What the user is told if it has waited for the limit as often as it may; None: it has not."""
+    most = live.prepared.config.limits.max_windows
+    if live.row.told is None or wakes_of(live.store, live.row, last.plan.attempt) < most:
+        return None
+    waits = "the wait" if most == 1 else f"each of {most} waits"
+    return say(f"not parked again: it has met the limit after {waits}", "notice.max_windows", count=most)
 
 
 def later_parking(
@@ -67,7 +82,7 @@ def later_parking(
     def request(retry: str | None) -> str:
         return msgspec.json.encode(msgspec.structs.replace(stored, retry=retry)).decode()
 
-    return _parking(store, row, last, turn, _longest_ms(stored.ask, config, row), request)
+    return _parking(store, row, last, turn, _longest_ms(stored.ask, config, row), config, request)
 
 
 def _parking(
@@ -76,6 +91,7 @@ def _parking(
     last: FinishedAttempt,
     turn: Turn,
     longest_ms: float,
+    config: Config,
     request: Callable[[str | None], str],
 ) -> Parking | None:
     """``request``: makes what is stored, from the message that the run retries, if it is no new one."""
@@ -84,10 +100,18 @@ def _parking(
         return None
     if turn.tools_run is None or (last.outcome.tools_run and last.result.native_id is None):
         return None  # it is not known where to continue
-    if not 0 < failure.until - store.clock_ms() <= longest_ms:
+    wakes, now_ms = wakes_of(store, row, last.plan.attempt), store.clock_ms()
+    until_ms = wait_until(failure.until, now_ms, wakes)
+    if wakes >= config.limits.max_windows or not 0 < until_ms - now_ms <= longest_ms:
         return None
     leaves = leaves_view(store, row, turn.tools_run)
-    return Parking(until_ms=failure.until, request=request(None if leaves else row.message), leaves=leaves)
+    return Parking(until_ms=until_ms, request=request(None if leaves else row.message), leaves=leaves)
+
+
+def wakes_of(store: Store, row: TurnRow, attempt: str) -> int:
+    """How often the run has waited for the end of a limit. ``attempt``: the last one, which has met it."""
+    earlier = (each for each in store.attempts(row.id) if each.id != attempt)
+    return sum(each.outcome == "rate_limited" for each in earlier)
 
 
 def _longest_ms(ask: TurnRequest, config: Config, row: TurnRow) -> float:

@@ -39,7 +39,7 @@ class Limited:
         script.write_text(
             f'case "$*" in *--version*|*--help*) exec {agent} "$@";; esac\n'
             f"echo x >> {self._calls}\n"
-            f'if [ -e {self.limit} ]; then sed -u \'s/"text":"[^"]*/&{how}/\' | {agent} "$@"; '
+            f'if [ -e {self.limit} ]; then sed -u \'s#"text":"[^"]*#&{how}#\' | {agent} "$@"; '
             f'else exec {agent} "$@"; fi\n'
         )
         self.talk = rehearsing(segue, f'[agents.rehearsal]\ncommand = ["sh", "{script}"]\n{config}')
@@ -244,6 +244,82 @@ def test_a_run_whose_waiter_was_killed_stays_in_the_queue(limited: Limited) -> N
     limited.over()
     ran = limited.segue("queue", "run", "t")
     assert (ran.code, ran.stdout) == (0, f"{run}  t  rehearsal  done  Noted: 7.\n")
+
+
+WAITS = """
+SELECT t.not_before_ms - (SELECT MAX(ended_ms) FROM attempts) FROM turns AS t
+WHERE t.state = 'parked' AND (SELECT COUNT(*) FROM attempts WHERE outcome = 'rate_limited') = ?
+"""
+
+
+def waits_s(limited: Limited, windows: int) -> float:
+    """How long the one run waits, once it has met the limit so often."""
+    found: list[float] = []
+
+    def is_parked() -> bool:
+        with database(limited.segue.home / "segue.db", timeout=WAIT_S) as file:
+            found.extend(waits / 1000 for (waits,) in file.execute(WAITS, (windows,)))
+        return bool(found)
+
+    until(is_parked)
+    return found[0]
+
+
+def test_a_limit_that_always_ends_soon_is_tried_less_and_less_often(segue: Program) -> None:
+    """The run wakes by itself only the first time: what it waits later is read, and cut short."""
+    limited = Limited(segue, how="[[error 429 retry-after 1]]")
+    daemon = start(segue)
+    try:
+        submit(daemon, "t", "remember number 7")
+        for windows, least_s in ((2, 30), (3, 60), (4, 120)):
+            assert least_s <= waits_s(limited, windows) < least_s + WAIT_S
+            if windows == 3:  # how often it has woken survives the daemon
+                finish(daemon.process)
+                daemon = start(segue)
+            limited.over(ended=False)
+    finally:
+        finish(daemon.process)
+
+
+def test_after_so_many_windows_a_run_fails_and_keeps_its_message(limited: Limited) -> None:
+    limited.segue.config((limited.segue.home / "config.toml").read_text() + "[limits]\nmax_windows = 2\n")
+    process = limited.segue.start("run", "t", "remember number 7", "--park", "--json")
+    for calls in (2, 3):
+        limited.parked()
+        limited.over(ended=False)
+        until(lambda calls=calls: limited.calls == calls)  # type: ignore[misc]
+    code, turn, _ = told(process)
+    assert (code, turn["state"], turn["failure"]["kind"]) == (75, "failed", "rate_limited")
+    assert turn["failure"]["retryable"]
+    assert "not parked again: it has met the limit after each of 2 waits" in turn["notices"]
+    assert limited.talk.texts() == ["remember number 7"]
+    limited.over()
+    retried = limited.segue("retry", "t", "--json")
+    assert (retried.code, retried.turn["text"]) == (0, "Noted: 7.")
+
+
+def test_a_killed_daemon_does_not_make_a_run_wait_for_ever(limited: Limited) -> None:
+    """The run has woken as often as it may, and its daemon is killed before the agent meets the limit."""
+    gate = limited.segue.home.parent / "gate"
+    config = (limited.segue.home / "config.toml").read_text()
+    limited.segue.config(config + "[limits]\nmax_windows = 1\n")
+    wait = f"[[shell until [ -e {gate} ]; do sleep 0.1; done]]"
+    daemon = start(limited.segue)
+    run = submit(daemon, "t", "remember number 7", options={"permission": "full"})["run"]
+    until(lambda: show(daemon, run)["state"] == "parked")
+    script = limited.segue.home.parent / "agent.sh"
+    script.write_text(script.read_text().replace(LIMIT, wait + LIMIT))
+    limited.over(ended=False)
+    until(lambda: limited.calls == 2)
+    until(lambda: any((limited.segue.home / "runs").glob(f"{run}*/process.json")))
+    finish(daemon.process)
+    gate.touch()
+    daemon = start(limited.segue)
+    try:
+        ended = finished(daemon, run)
+    finally:
+        finish(daemon.process)
+    assert (ended["state"], ended["turn"]["failure"]["kind"]) == ("failed", "rate_limited")
 
 
 def test_the_oldest_run_tries_first(served: tuple[Limited, Daemon]) -> None:

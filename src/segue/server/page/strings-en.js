@@ -754,6 +754,7 @@ export default {
   "set.limits": "Usage limits",
   "set.limits.on_limit": "What a run does at a limit",
   "set.limits.order": "Which account comes first",
+  "set.limits.max_windows": "How often a run waits for a limit that it meets again",
   "set.budgets": "Budgets",
   "set.budgets.conversation": "Per conversation",
   "set.budgets.day": "Per day",

@@ -686,6 +686,7 @@ export interface LimitShown {
 export interface Limits {
   on_limit: "fail" | "park" | "switch";
   order: "listed" | "most_room" | "soonest_reset";
+  max_windows: number;
 }
 
 export interface LimitsRefreshed {
