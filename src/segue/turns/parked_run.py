@@ -19,6 +19,7 @@ from segue.core.errors import Misuse, StoreAway
 from segue.core.limits import wait_until
 from segue.core.model import Host
 from segue.core.outcome import Failure
+from segue.core.question import DROP, GO_ON
 from segue.core.turn import PARKED, Turn, status_of
 from segue.core.verdicts import Said, say
 from segue.store.records import BEGUN, QUEUED, Parking, QueuedRow, TurnRow
@@ -31,7 +32,7 @@ from segue.turns.live_turn import Callbacks, LiveTurn
 from segue.turns.message import stored_request
 from segue.turns.other_account import other_account
 from segue.turns.prepare import Prepared
-from segue.turns.queued_run import take_out
+from segue.turns.queued_run import take_out, waits_for_answer, waits_for_user
 from segue.turns.request import QueuedRequest, TurnRequest
 from segue.turns.retries import leaves_view
 from segue.turns.settlement import FinishedAttempt
@@ -43,6 +44,8 @@ PROVEN = ('{"type":"text"', '{"type":"thinking"', '{"type":"tool-call"')
 """How the events begin that show that the model answers."""
 PROVEN_MS = 120_000
 """A run that has worked for this long without meeting the limit shows it, too."""
+ANSWER = 0
+"""It waits until the user has answered."""
 JUST_NOW_MS = 60_000
 """For how long a process that cannot be seen from here counts as alive."""
 
@@ -129,7 +132,7 @@ async def wait_parked(
 ) -> TurnRow | Turn | None:
     """Wait until a parked run wakes. The run: it is ours to continue; the turn: it is over; None: another
     process has begun it."""
-    told_until, look_at = 0, 0.0
+    told_until, look_at = -1, 0.0
     sign = WaitingTurn(store, run, this_process(prepared.host))
     await run_sync(sign.begin)
     try:
@@ -144,7 +147,7 @@ async def wait_parked(
                     return found
                 if found != told_until:
                     told_until = found
-                    callbacks.notice(f"{PARKED} {_moment(found)}: a usage limit was reached")
+                    callbacks.notice(_told(run, found))
                 look_at = time.monotonic() + LOOK_S
             await anyio.sleep(STEP_S)
     finally:
@@ -152,13 +155,21 @@ async def wait_parked(
             await run_sync(sign.end)
 
 
+def _told(run: str, until_ms: int) -> str:
+    if until_ms == ANSWER:
+        return f'you wrote since: segue answer {run} "{GO_ON}", or "{DROP}"'
+    return f"{PARKED} {_moment(until_ms)}: a usage limit was reached"
+
+
 def _look(prepared: Prepared, store: Store, run: str) -> TurnRow | Turn | int | None:
-    """As ``wait_parked``, if it is not parked any more; otherwise until when it is."""
+    """As ``wait_parked``, if it is not parked any more; otherwise until when it is, or ``ANSWER``."""
     row, queued = _row(store, run), store.queued(run)
     if status_of(row.state) is not None:
         return reported(row, prepared.ask.conversation)
     if queued is None or row.state in BEGUN:
         return None
+    if waits_for_answer(store, queued):
+        return ANSWER
     if row.state == "queued" or _woken(prepared, store, row, queued):
         return _ours(prepared, store, run)
     until_ms = queued.not_before_ms or 0
@@ -233,7 +244,9 @@ def _is_next(store: Store, other: TurnRow, mine: tuple[int, str], host: Host) ->
         return False
     line = store.line(other.conversation)
     first = line[0] if line else None
-    return first is not None and first.id == other.id and first.held_by is None and due(store, first)
+    if first is None or first.id != other.id or first.held_by is not None or waits_for_user(first):
+        return False
+    return due(store, first)
 
 
 def _tries(store: Store, other: TurnRow, host: Host) -> bool:

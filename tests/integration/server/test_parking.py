@@ -58,7 +58,7 @@ class Limited:
         if ended:
             self.limit.unlink(missing_ok=True)
         with database(self.segue.home / "segue.db", timeout=WAIT_S) as file:
-            file.execute("UPDATE turns SET not_before_ms = started_ms WHERE state = 'parked'")
+            file.execute("UPDATE turns SET not_before_ms = started_ms WHERE not_before_ms IS NOT NULL")
 
     def parked(self) -> dict[str, Any]:
         """The one run that waits, once it is parked."""
@@ -160,6 +160,77 @@ def test_what_was_said_meanwhile_keeps_a_run_from_going_on(limited: Limited) -> 
     code, turn, _ = told(process)
     assert (code, turn["state"], turn["tools_run"]) == (75, "failed", 1)
     assert "the conversation went on while #1 was parked" in turn["failure"]["message"]
+
+
+def asks(limited: Limited, run: str) -> bool:
+    """Whether the run needs the user."""
+    found = msgspec.json.decode(limited.segue("answer", "--json").stdout)
+    (asked,) = [each for each in found if each["run"] == run]
+    return (asked["state"], [each["kind"] for each in asked["questions"]]) == ("needs_you", ["went_on"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "texts"),
+    [
+        ("go on", "done", ["remember number 3", "Noted: 3.", "remember number 7", "Noted: 7."]),
+        ("drop it", "withdrawn", ["remember number 3", "Noted: 3."]),
+    ],
+)
+def test_who_writes_while_a_run_is_parked_is_asked_what_becomes_of_it(
+    limited: Limited, answer: str, state: str, texts: list[str]
+) -> None:
+    daemon = start(limited.segue)
+    try:
+        run = submit(daemon, "t", "remember number 7")["run"]
+        until(lambda: show(daemon, run)["state"] == "parked")
+        limited.limit.unlink()
+        limited.talk.run("remember number 3")
+        assert asks(limited, run)
+        listed = f"{run}  t  you wrote since this message was parked: go on with it, or drop it?"
+        assert limited.segue("answer").stdout.startswith(listed)
+        finish(daemon.process)
+        daemon = start(limited.segue)
+        limited.over()
+        limited.talk.run("what number?")
+        assert show(daemon, run)["state"] == "needs_you", "it goes on only if somebody says so"
+        wrong = limited.segue("answer", run, "perhaps")
+        assert (wrong.code, wrong.stderr) == (2, 'segue: answer "go on" or "drop it"\n')
+        assert limited.segue("answer", run, answer).code == 0
+        limited.over()  # one that goes on waits for the end of the limit
+        ended = finished(daemon, run)
+        assert limited.segue("answer", run, answer).code != 0
+    finally:
+        finish(daemon.process)
+    assert ended["state"] == state
+    said = [each["text"] for each in limited.talk.log() if each["n"] is not None]
+    assert [text for text in said if text not in ("what number?", "3")] == texts
+
+
+def test_who_waits_for_a_parked_run_waits_for_the_answer_too(limited: Limited) -> None:
+    process = limited.segue.start("run", "t", "remember number 7", "--park", "--json")
+    run = limited.parked()["run"]
+    limited.limit.unlink()
+    limited.talk.run("remember number 3")
+    assert asks(limited, run)
+    assert process.poll() is None
+    assert limited.segue("answer", run, "go on").code == 0
+    with database(limited.segue.home / "segue.db", timeout=WAIT_S) as file:
+        ((state, left_ms),) = file.execute(
+            "SELECT state, not_before_ms - started_ms FROM turns WHERE id = ?", (run,)
+        )
+    assert (state, left_ms > 300_000) == ("parked", True), "the limit itself is not over yet"
+    limited.over()
+    code, turn, errors = told(process)
+    assert (code, turn["run"], turn["text"]) == (0, run, "Noted: 7.")
+    assert f'you wrote since: segue answer {run} "go on", or "drop it"' in errors
+
+
+def test_what_is_to_start_later_is_not_asked_about(limited: Limited) -> None:
+    run = limited.segue("run", "t", "remember number 7", "--at", "+1h", "-q").stdout.strip()
+    limited.limit.unlink()
+    limited.talk.run("remember number 3")
+    assert [(each["run"], each["state"]) for each in limited.queue()] == [(run, "parked")]
+    assert msgspec.json.decode(limited.segue("answer", "--json").stdout) == []
 
 
 def test_one_run_is_seen_from_running_to_parked_to_done(served: tuple[Limited, Daemon]) -> None:

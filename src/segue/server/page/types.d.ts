@@ -788,7 +788,7 @@ export interface Notice {
 
 export interface OpenQuestion {
   id: string;
-  kind: "budget" | "environment" | "permission" | "question";
+  kind: "budget" | "environment" | "permission" | "question" | "went_on";
   tool_use_id: string | null;
   questions: any;
   tool: string | null;
