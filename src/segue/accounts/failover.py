@@ -43,9 +43,7 @@ def prepare_under(prepared: Prepared, store: Store, failed: Turn, account: str) 
     )
     under = prepare(ask, prepared.env, store, Path(ask.here))
     limited = (*prepared.limited, prepared.account_name)
-    variables = ask.flow.variables if ask.flow is not None else {}
-    child = msgspec.structs.replace(under.child, env={**under.child.env, **variables})
-    return msgspec.structs.replace(under, transport=prepared.transport, limited=limited, child=child)
+    return msgspec.structs.replace(under, transport=prepared.transport, limited=limited)
 
 
 def bind(store: Store, old: Prepared, new: Prepared, failed: Turn) -> tuple[Conversation, Said]:

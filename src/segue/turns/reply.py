@@ -51,6 +51,9 @@ async def settle(live: LiveTurn, attempts: Sequence[FinishedAttempt]) -> Turn:
     parking = await live.outage(partial(_parking, live, last, turn))
     if parking is not None:
         turn = msgspec.structs.replace(turn, state="parked", next=None)
+    elif (given_up := await live.outage(partial(_given_up, live, last, turn))) is not None:
+        live.say(given_up)
+        turn = with_notices(turn, live.notices)
     if not await live.outage(partial(_pin, live, attempts, turn, parking)):
         why = FailureShown("cancelled", None, f"this turn is over: {OVERTAKEN}", False)
         turn = msgspec.structs.replace(turn, state="cancelled", status="cancelled", failure=why, text="")
@@ -112,6 +115,15 @@ def _parking(live: LiveTurn, last: FinishedAttempt, turn: Turn) -> Parking | Non
     from segue.turns.parked_run import parking_of
 
     return parking_of(live, last, turn)
+
+
+def _given_up(live: LiveTurn, last: FinishedAttempt, turn: Turn) -> Said | None:
+    """That it has waited for a limit often enough; None: it has not."""
+    if turn.failure is None or turn.failure.kind != "rate_limited":
+        return None
+    from segue.turns.parked_run import given_up
+
+    return given_up(live, last)
 
 
 def _pin(

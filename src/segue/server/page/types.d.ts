@@ -688,6 +688,7 @@ export interface LimitShown {
 export interface Limits {
   on_limit: "fail" | "park" | "switch";
   order: "listed" | "most_room" | "soonest_reset";
+  max_windows: number;
 }
 
 export interface LimitsRefreshed {
@@ -789,7 +790,7 @@ export interface Notice {
 
 export interface OpenQuestion {
   id: string;
-  kind: "budget" | "environment" | "permission" | "question";
+  kind: "budget" | "environment" | "permission" | "question" | "went_on";
   tool_use_id: string | null;
   questions: any;
   tool: string | null;

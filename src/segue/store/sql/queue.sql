@@ -111,5 +111,19 @@ WHERE id = :id AND state = 'running' AND request IS NOT NULL
 -- It has to wait until somebody has given it what it needs.
 UPDATE turns SET state = 'parked', not_before_ms = NULL WHERE id = :id AND state = 'queued';
 
+-- name: parked_before(conversation)
+-- What a limit has parked, and nothing was done for. What a flow does goes on by itself.
+SELECT t.id FROM turns AS t JOIN messages AS m ON m.id = t.message
+WHERE t.conversation = :conversation AND t.state = 'parked' AND t.told IS NOT NULL AND t.not_before_ms IS NOT NULL
+    AND t.flow IS NULL AND m.place IS NULL
+ORDER BY t.id;
+
+-- name: park_for_answer(id)!
+UPDATE turns SET not_before_ms = NULL WHERE id = :id AND state = 'parked' AND not_before_ms IS NOT NULL;
+
+-- name: go_on_parked(id, state, until_ms)!
+UPDATE turns SET state = :state, not_before_ms = CAST(:until_ms AS BIGINT)
+WHERE id = :id AND state = 'parked' AND not_before_ms IS NULL;
+
 -- name: stop_waiting(id)!
 UPDATE turns SET state = 'queued' WHERE id = :id AND state = 'parked' AND not_before_ms IS NULL;
