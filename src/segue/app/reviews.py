@@ -14,12 +14,13 @@ from anyio.to_thread import run_sync
 from segue.app import flows
 from segue.app.agents import found_agent
 from segue.app.flow_shapes import Above, FlowShown
+from segue.app.git_directories import tidy_git
 from segue.config.load import load
 from segue.core.errors import Misuse
 from segue.core.request import Posture
 from segue.flows.definition import built_in
-from segue.flows.review.diff import snapshot
 from segue.flows.review.orders import Memory, ReviewOrder, ReviewResult, RoleOrder, review_order
+from segue.system.git import WorkTree
 
 if TYPE_CHECKING:
     from segue.app.segue import Segue
@@ -107,9 +108,9 @@ async def start_review(
     """Start a review, and return at once. ``elsewhere``: it is only stored, and the daemon runs it."""
     at = segue.workspace
     where = await run_sync(flows.directory_of, at, cwd)
-    env = at.child.env
     await run_sync(refuse_absent, order, at, where)
-    await run_sync(snapshot, where, env)  # refused without git
+    await run_sync(WorkTree(where, at.home.git, at.child.env).prepare)  # refused without git
+    await run_sync(tidy_git, at)
     await run_sync(flows.refuse_busy_tree, at, where, key)
     definition = built_in("review")
     given = cast("dict[str, object]", msgspec.to_builtins(_bare(order)))
