@@ -263,6 +263,38 @@ def test_a_file_that_is_committed_although_it_is_ignored_is_seen(plain: Place) -
     assert "+two" in plain.look(Base(plain.git("rev-parse", "HEAD^{tree}"))).diff
 
 
+def test_a_list_of_ignored_files_that_ignores_itself_is_seen(plain: Place) -> None:
+    (plain.top / ".gitignore").write_text("cache/\n")
+    (plain.top / "below").mkdir()
+    base = plain.first()
+    for name in ("below", "cache", "new/deep"):
+        (plain.top / name).mkdir(exist_ok=True, parents=True)
+        (plain.top / name / ".gitignore").write_text("*\n")
+        (plain.top / name / "code.py").write_text("1\n")
+    seen = plain.look(base)
+    assert "b/below/.gitignore" in seen.diff
+    assert "b/new/deep/.gitignore" in seen.diff
+    assert "cache" not in seen.diff
+    assert plain.look(base) == seen
+    assert plain.look(plain.first()).diff == "", "a later flow finds it there"
+
+
+def test_a_submodule_that_is_replaced_by_files_is_seen(hostile: Place, marks: Path) -> None:
+    (hostile.top / ".gitattributes").unlink()
+    base = hostile.first()
+    shutil.rmtree(hostile.top / "mod")
+    (hostile.top / "mod").mkdir()
+    (hostile.top / "mod" / "new.txt").write_text("new\n")
+    seen = hostile.look(base)
+    assert "-Subproject commit" in seen.diff
+    assert "b/mod/new.txt" in seen.diff
+    (hostile.top / "mod" / "new.txt").unlink()
+    assert hostile.look(base).diff == "", "one that is not fetched"
+    (hostile.top / "mod").rmdir()
+    assert "-Subproject commit" in hostile.look(base).diff
+    assert ran(marks) == []
+
+
 def test_flags_in_the_users_index_hide_nothing(plain: Place) -> None:
     base = plain.first()
     plain.git("update-index", "--assume-unchanged", "kept.txt")

@@ -278,27 +278,30 @@ class WorkTree:
         hidden, unread = self._add(ignoring, run)
         entries = self._entries(index, env)
         links = {name for name, commit in entries.items() if commit is not None}
-        for name, commit in known.items():  # a submodule that was never fetched is an empty directory
-            if commit is not None and name not in entries and (self.top / name).is_dir():
-                self._run(
-                    "update-index",
-                    "--add",
-                    "--cacheinfo",
-                    f"{LINK},{commit},{name}",
-                    may_fail=True,
-                    env=run,
-                )
-        missing = [name for name, commit in known.items() if commit is None and name not in entries]
-        missing = [name for name in missing if self._is_here(name, {*links, *hidden})]
+        for name, commit in known.items():
+            if commit is not None and name not in entries and _is_empty(self.top / name):
+                # a submodule that was never fetched
+                link = f"{LINK},{commit},{name}"
+                self._said("update-index", "--add", "--cacheinfo", link, env=run)
+        missing = {name for name, commit in known.items() if commit is None}
+        if not env:
+            missing |= self._lists(ignoring, run)
+        missing = {each for each in missing - set(entries) if self._is_here(each, {*links, *hidden})}
         if missing:
             argv = ("add", "--force", "--ignore-errors", "--pathspec-from-file=-", "--pathspec-file-nul")
             given = b"\0".join(map(os.fsencode, missing))
-            self._run(*argv, may_fail=True, stdin=given, env={**run, "GIT_LITERAL_PATHSPECS": "1"})
-            taken = self._entries(index, env)
-            unread |= {name for name in missing if name not in taken}
+            self._said(*argv, stdin=given, env={**run, "GIT_LITERAL_PATHSPECS": "1"})
+            unread |= missing - set(self._entries(index, env))
         tree = self._run("write-tree", env=run).decode().strip()
         inside = {name for name in links if os.path.lexists(self.top / name / ".git")}
         return Seen(tree, tuple(sorted({f"{name}/" for name in inside | hidden} | unread)))
+
+    def _lists(self, ignoring: tuple[str, ...], run: Mapping[str, str]) -> set[str]:
+        """Untracked ``.gitignore`` files, also those that ignore themselves: they hide other files, so they
+        must be seen."""
+        wanted = ("-x", "!.gitignore", "--", ".gitignore", "**/.gitignore")
+        others = (*ignoring, "ls-files", "-z", "--others", "--exclude-standard")
+        return _names(self._run(*others, *wanted, env=run))
 
     def _own_pattern(self) -> bytes:
         """What we keep ourselves is no part of the tree, even if it is inside."""
@@ -607,6 +610,14 @@ def _named(said: bytes) -> dict[str, str | None]:
             commit = next((word for word in words if len(word) >= 40), None)
             found[os.fsdecode(name)] = commit if mode == LINK else None
     return found
+
+
+def _is_empty(place: Path) -> bool:
+    """Whether it is an empty directory."""
+    try:
+        return not place.is_symlink() and not any(place.iterdir())
+    except OSError:
+        return False
 
 
 def _names(said: bytes) -> set[str]:
