@@ -483,6 +483,15 @@ def working_tree(directory: Path) -> Path | None:
     return None
 
 
+def version(env: Mapping[str, str]) -> str | None:
+    """The version of git; None: it is not installed."""
+    path = _search_path(env, None)
+    if which("git", path) is None:
+        return None
+    said = _git(path, ("--version",), Path("/"), {}).decode(errors="replace")
+    return said.removeprefix("git version ").strip()
+
+
 def tidy(home: Path, used: Iterable[Path], days: float) -> list[Path]:
     """Remove git directories whose tree is gone, or that were not used for so many days.
 
@@ -589,13 +598,13 @@ def _as_alternate(objects: Path) -> bytes:
     return raw + b"\n"
 
 
-def _search_path(env: Mapping[str, str], top: Path) -> str:
-    """The caller's search path, without what is relative or inside the working tree: a program there may be
-    anybody's."""
+def _search_path(env: Mapping[str, str], top: Path | None) -> str:
+    """The caller's search path, without what is relative or inside the working tree: anybody may have put a
+    program there."""
     kept = []
     for each in env.get("PATH", os.defpath).split(os.pathsep):
         real = Path(os.path.realpath(each))
-        if os.path.isabs(each) and real != top and top not in real.parents:
+        if os.path.isabs(each) and top not in (real, *real.parents):
             kept.append(each)
     return os.pathsep.join(kept)
 
