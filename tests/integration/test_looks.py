@@ -443,7 +443,7 @@ def test_special_files_in_the_place_of_lists_are_not_read(plain: Place) -> None:
     (plain.top / ".git" / "info" / "exclude").unlink(missing_ok=True)
     os.mkfifo(plain.top / ".git" / "info" / "exclude")
     (plain.top / ".git" / "commondir").symlink_to("/dev/zero")
-    assert plain.first().ignores == "*.swp\n\n"
+    assert plain.first().ignores == "*.swp\n"
 
 
 def test_a_tree_that_is_no_repository_any_more_is_refused(plain: Place) -> None:

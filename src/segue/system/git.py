@@ -97,7 +97,8 @@ class WorkTree:
         """The patterns of files that are ignored, as they are now: the user's own list, then that of the
         repository. The lists in ``.gitignore`` are not among them."""
         users, its = _users_list(self._env, self._path), self.common / "info" / "exclude"
-        return b"\n".join((_read(users, follow=True), _read(its)))
+        lines = (_read(users, follow=True) + b"\n" + _read(its)).split(b"\n")
+        return b"".join(line + b"\n" for line in lines if line.strip() and not line.startswith(b"#"))
 
     def recorded(self) -> dict[str, str | None]:
         """What the user's index names, with the commit of each submodule.
