@@ -6,7 +6,6 @@ import json
 import multiprocessing
 import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
@@ -489,26 +488,64 @@ def test_two_flows_in_one_tree_do_not_disturb_each_other(plain: Place) -> None:
     assert "+two" in first
 
 
-def test_killed_while_the_git_directory_is_made(plain: Place) -> None:
-    """Killed at any moment: the next look makes it, and the half is removed some time."""
-    killed = 0
-    for n in range(12):
-        shutil.rmtree(plain.home, ignore_errors=True)
-        code = (
-            "import os, sys; from pathlib import Path; from segue.system.git import WorkTree;"
-            "tree = WorkTree(Path(sys.argv[1]), Path(sys.argv[2]), dict(os.environ));"
-            "print('begins', flush=True); tree.prepare()"
-        )
-        argv = [sys.executable, "-c", code, str(plain.top), str(plain.home)]
-        with subprocess.Popen(argv, env=plain.env, stdout=subprocess.PIPE) as child:
-            assert child.stdout is not None
-            child.stdout.readline()
-            time.sleep(n * 0.001)
-            child.send_signal(signal.SIGKILL)
-            child.wait()
-        killed += not plain.tree.ours.exists()
-        assert plain.first().tree == plain.git("rev-parse", "HEAD^{tree}")
-    assert killed, "it was killed before it was there"
+WORK = """
+import os, sys
+from pathlib import Path
+from segue.flows.review.diff import first_look
+from segue.system.git import WorkTree
+top, home, place = map(Path, sys.argv[1:])
+if not place.name:
+    first_look(top, home, dict(os.environ))
+else:
+    tree = WorkTree(top, home, dict(os.environ))
+    tree.add_worktree(tree.write_whole(), place)
+"""
+
+
+def killed_at(at: Place, command: str, moment: str, tmp_path: Path, place: Path = Path("/")) -> None:
+    """Run it in a process that is killed before or after it calls this command of git."""
+    folder = tmp_path / "bin"
+    folder.mkdir(exist_ok=True)
+    git = shutil.which("git")
+    call = f'"{git}" "$@"'
+    then = {"before": "kill -9 $PPID", "after": f"{call}; kill -9 $PPID"}[moment]
+    (folder / "git").write_text(
+        f'#!/bin/sh\ncase " $* " in *" {command} "*) {then};; *) exec {call};; esac\n'
+    )
+    (folder / "git").chmod(0o755)
+    env = {**at.env, "PATH": f"{folder}{os.pathsep}{at.env['PATH']}"}
+    argv = [sys.executable, "-c", WORK, str(at.top), str(at.home), str(place)]
+    done = subprocess.run(argv, env=env, capture_output=True, check=False)
+    assert done.returncode == -9, done.stderr
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("command", ["init", "add", "write-tree"])
+def test_a_look_that_is_killed_leaves_nothing_in_the_way(
+    plain: Place, command: str, moment: str, tmp_path: Path
+) -> None:
+    (plain.top / "new.txt").write_text("new\n")
+    before = content(plain.top / ".git")
+    killed_at(plain, command, moment, tmp_path)
+    assert plain.tree.ours.exists() == (command != "init"), "it appears as a whole"
+    assert plain.first().tree == tree_of_files(plain.top)
+    assert content(plain.top / ".git") == before
+
+
+@pytest.mark.parametrize("moment", ["before", "after"])
+@pytest.mark.parametrize("command", ["add", "commit-tree", "read-tree", "worktree"])
+def test_a_worktree_whose_making_is_killed_is_made_by_the_next(
+    plain: Place, command: str, moment: str, tmp_path: Path
+) -> None:
+    (plain.top / "new.txt").write_text("new\n")
+    place = tmp_path / "compare" / "full"
+    killed_at(plain, command, moment, tmp_path, place)
+    assert not place.exists(), "it appears as a whole"
+    plain.tree.add_worktree(plain.tree.write_whole(), place)
+    assert plain_git(place, "status", "--porcelain") == ""
+    assert (place / "new.txt").read_text() == "new\n"
+    assert len(plain.git("worktree", "list").splitlines()) == 2
+    assert sorted(os.listdir(place.parent)) == [".lock", "full"]
 
 
 def aged(place: Path, days: float) -> None:
