@@ -399,6 +399,34 @@ def test_content_that_is_gone_from_the_repository_is_named(plain: Place) -> None
     assert "-other\n+third" in plain.look(base, seen.tree).diff, "the next look has what it needs"
 
 
+def test_after_content_was_gone_the_next_look_has_that_of_all_files(plain: Place) -> None:
+    (plain.top / "below").mkdir()
+    names = ("a.txt", "below/b.txt")
+    for name in names:
+        (plain.top / name).write_text(f"staged {name}\n")
+    plain.git("add", *names)
+    base = plain.first()
+    plain.git("rm", "--quiet", "--cached", *names)
+    plain.git("gc", "--quiet", "--prune=now")
+    (plain.top / "a.txt").write_text("other\n")
+    seen = plain.look(base)
+    assert "1 file changed, too" in seen.diff
+    (plain.top / "below" / "b.txt").write_text("other\n")
+    assert "-staged below/b.txt\n+other" in plain.look(base, seen.tree).diff
+
+
+def test_line_ends_and_keywords_are_shown_as_they_are_on_disk(plain: Place) -> None:
+    (plain.top / ".gitattributes").write_text("*.txt text eol=lf\n*.c ident\n")
+    (plain.top / "lines.txt").write_bytes(b"one\ntwo\n")
+    (plain.top / "word.c").write_text("$Id$\n")
+    base = plain.first()
+    (plain.top / "lines.txt").write_bytes(b"one\r\ntwo\n")
+    (plain.top / "word.c").write_text("$Id: something else $\n")
+    told = plain.look(base).diff
+    assert "-one\n+one\r\n" in told
+    assert "+$Id: something else $" in told
+
+
 def test_a_tree_that_is_gone_from_the_repository_is_a_new_base(plain: Place) -> None:
     base = plain.first()
     (plain.top / "kept.txt").write_text("two\n")
