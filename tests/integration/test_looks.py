@@ -211,8 +211,11 @@ def test_files_that_a_filter_stores_elsewhere_show_only_what_has_changed(plain: 
     assert "other.big" not in seen.diff
 
 
-def test_a_change_of_the_same_size_and_time_is_seen(plain: Place) -> None:
+@pytest.mark.parametrize("old", [False, True], ids=["just-written", "old"])
+def test_a_change_of_the_same_size_and_time_is_seen(plain: Place, old: bool) -> None:
     file = plain.top / "kept.txt"
+    if old:
+        written_before(plain.top)
     base = plain.first()
     plain.look(base)
     for n in range(20):
@@ -382,6 +385,12 @@ def as_somebody_else(at: Place, base: Base, tmp_path: Path) -> Look:
             each.chmod(modes[each])
 
 
+def written_before(top: Path) -> None:
+    """The files were written some time ago: git does not read again what it has seen."""
+    for each in top.rglob("*.txt"):
+        os.utime(each, (1e9, 1e9))
+
+
 def test_content_that_is_gone_from_the_repository_is_named(plain: Place) -> None:
     (plain.top / "staged.txt").write_text("staged\n")
     plain.git("add", "staged.txt")
@@ -404,6 +413,7 @@ def test_after_content_was_gone_the_next_look_has_that_of_all_files(plain: Place
     names = ("a.txt", "below/b.txt")
     for name in names:
         (plain.top / name).write_text(f"staged {name}\n")
+    written_before(plain.top)
     plain.git("add", *names)
     base = plain.first()
     plain.git("rm", "--quiet", "--cached", *names)
@@ -443,6 +453,7 @@ def test_a_tree_that_is_gone_from_the_repository_is_a_new_base(plain: Place) -> 
 def test_unchanged_files_whose_content_is_gone_are_read_again(plain: Place) -> None:
     """The index of the looks still names it, so it must not be believed."""
     (plain.top / "staged.txt").write_text("staged\n")
+    written_before(plain.top)
     plain.git("add", "staged.txt")
     base = plain.first()
     plain.git("rm", "--quiet", "--cached", "staged.txt")
