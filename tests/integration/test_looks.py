@@ -115,7 +115,12 @@ def test_a_look_runs_nothing_that_is_planted(
     assert content(hostile.top / ".git") == before, "byte for byte"
 
 
-def test_a_worktree_is_made_without_running_anything(hostile: Place, marks: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("misled", [False, True], ids=["it-runs", "it-misleads"])
+def test_a_worktree_is_made_without_running_anything(
+    hostile: Place, marks: Path, tmp_path: Path, misled: bool
+) -> None:
+    if misled:
+        planted.mislead(hostile.top)
     config = (hostile.top / ".git" / "config").read_bytes()
     refs = content(hostile.top / ".git" / "refs")
     place = tmp_path / "compare" / "full"
@@ -147,6 +152,28 @@ def test_the_worktree_is_one_for_git_itself(plain: Place, tmp_path: Path) -> Non
     plain.git("worktree", "remove", "--force", str(place))
     assert not place.exists()
     assert len(plain.git("worktree", "list").splitlines()) == 1
+
+
+def test_a_worktree_of_a_repository_without_a_commit(tmp_path: Path, env: dict[str, str]) -> None:
+    top = tmp_path / "empty"
+    top.mkdir()
+    plain_git(top, "init", "--quiet")
+    (top / "new.txt").write_text("new\n")
+    at, place = Place(top, env), tmp_path / "compare" / "full"
+    at.tree.add_worktree(at.tree.write_whole(), place)
+    assert (place / "new.txt").read_text() == "new\n"
+    assert plain_git(place, "log", "--format=%s") == "The tree before a review"
+
+
+def test_a_worktree_is_made_from_a_linked_worktree_too(plain: Place, tmp_path: Path) -> None:
+    second = tmp_path / "second"
+    plain.git("worktree", "add", "--quiet", str(second))
+    (second / "new.txt").write_text("new\n")
+    at, place = Place(second, plain.env), tmp_path / "compare" / "full"
+    at.tree.add_worktree(at.tree.write_whole(), place)
+    assert plain_git(place, "status", "--porcelain") == ""
+    assert (place / "new.txt").exists()
+    assert len(plain.git("worktree", "list").splitlines()) == 3
 
 
 def test_a_checkout_that_was_interrupted_is_begun_anew(plain: Place, tmp_path: Path) -> None:
