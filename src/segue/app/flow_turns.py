@@ -55,6 +55,11 @@ class FlowTurns:
         """What an agent without an account would get."""
         return self._workspace.child.env
 
+    @property
+    def git_home(self) -> Path:
+        """Where our own git directories are."""
+        return self._workspace.home.git
+
     def reached(self, run: str) -> ReachedBudget | None:
         """The budget that did not cover the run."""
         question = self._workspace.store.budgets.reached(run)

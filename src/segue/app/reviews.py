@@ -14,13 +14,14 @@ from anyio.to_thread import run_sync
 from segue.app import flows
 from segue.app.agents import found_agent
 from segue.app.flow_shapes import Above, FlowShown
+from segue.app.git_directories import tidy_git
 from segue.config.load import load
 from segue.config.named_files import read_typed
 from segue.core.errors import Misuse
 from segue.core.request import Posture
 from segue.flows.definition import built_in
-from segue.flows.review.diff import snapshot
 from segue.flows.review.orders import Memory, ReviewOrder, ReviewResult, RoleOrder, review_order
+from segue.system.git import WorkTree
 from segue.system.named_files import LARGEST
 
 if TYPE_CHECKING:
@@ -109,10 +110,10 @@ async def start_review(
     """Start a review, and return at once. ``elsewhere``: it is only stored, and the daemon runs it."""
     at = segue.workspace
     where = await run_sync(flows.directory_of, at, cwd)
-    env = at.child.env
     await run_sync(refuse_absent, order, at, where)
     order = await run_sync(_with_task_file, order, at)
-    await run_sync(snapshot, where, env)  # refused without git
+    await run_sync(WorkTree(where, at.home.git, at.child.env).prepare)  # refused without git
+    await run_sync(tidy_git, at)
     await run_sync(flows.refuse_busy_tree, at, where, key)
     definition = built_in("review")
     given = cast("dict[str, object]", msgspec.to_builtins(_bare(order)))
