@@ -250,3 +250,20 @@ def test_scheduled_for_one_time_they_stay_within_the_day(priced: Program) -> Non
     doors = rows(priced, "SELECT door FROM turns WHERE state = 'done' AND door <> 'run'")
     assert len(doors) == 2
     assert set(doors) <= {("scheduled",), ("queue run",)}, "its time may have come before it was stored"
+
+
+def test_a_hundred_conversations_at_once_are_all_told(priced: Program) -> None:
+    """Nothing is left of the day."""
+    day_of(priced, 0.0)
+    assert kinds(asyncio.run(_at_once(priced, 100))) == ["budget"] * 100
+
+
+def test_a_budget_of_nothing_is_no_limit(segue: Program) -> None:
+    segue.config(PRICES + "[budgets]\nday = 0\nconversation = 0\n")
+    assert kinds(asyncio.run(_at_once(segue, 3))) == ["done"] * 3
+
+
+@pytest.mark.soak
+def test_a_hundred_conversations_at_once_all_get_their_turn(priced: Program) -> None:
+    day_of(priced, 120)
+    assert kinds(asyncio.run(_at_once(priced, 100))) == ["done"] * 100
