@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -60,6 +61,9 @@ _CLOUDS = tuple(
     for cloud in ("BEDROCK", "VERTEX", "FOUNDRY", "MANTLE", "ANTHROPIC_AWS", "ANTHROPIC_GOOGLE_CLOUD")
 )
 """Variables that switch to a cloud's own service."""
+_LOOKS_SAFELY = (2, 1, 325)
+"""Versions before this one run ``git status`` when they start, and with it what the repository's own config
+names, such as a file system monitor. With the posture ``read``, they find no repository."""
 _DEFERS = (2, 1, 325)
 """From this version on, most tools are not in the prompt until the model searches for them."""
 
@@ -196,6 +200,8 @@ class Claude:
             files[place.run_dir / OWN] = msgspec.json.encode(own).decode()
             argv += _closed(request, place.run_dir / OWN)
             env, secrets = {_MEMORY_OF_ADDED: "1"}, settings.secrets_in(own)
+            if not tools.may_run_git(request) and not _is_at_least(runtime.version, _LOOKS_SAFELY):
+                env["GIT_DIR"] = os.devnull
             notices = _unread(request, place.home)
         if request.system_prompt is not None:
             files[place.run_dir / "system-prompt.md"] = request.system_prompt
