@@ -227,6 +227,15 @@ def test_with_the_default_permission_a_projects_allow_rules_count_as_claudes_own
     assert "f" in made(talk)
 
 
+@ON_BOTH
+def test_a_hook_does_not_overrule_a_denial(planted: Talk) -> None:
+    """It would in the older version, which is therefore refused."""
+    said = planted("run", "t", f"{shell('touch f')}[[say done]]", "--deny-tool", "Bash(touch *)")
+    assert "f" not in made(planted)
+    old = planted.model.requests == []
+    assert (said.code, "settings.json has hooks" in said.stderr) == ((2, True) if old else (0, False))
+
+
 @pytest.fixture
 def api(planted: Talk) -> Iterator[Api]:
     with serving(planted) as serves:

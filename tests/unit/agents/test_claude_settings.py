@@ -172,3 +172,30 @@ def test_instructions_that_are_not_read_are_named_when_a_session_begins(home: Pa
     (notice,) = command.notices
     named = f"{home}/CLAUDE.md, {project}/CLAUDE.local.md, {project.parent}/CLAUDE.md"
     assert notice.text == f"with --permission read, Claude does not read {named}"
+
+
+@pytest.mark.parametrize("file", ["home/settings.json", "above/project/.claude/settings.local.json"])
+def test_hooks_that_overrule_a_denial_are_named_for_the_versions_where_they_do(
+    home: Path, project: Path, file: str
+) -> None:
+    path = write(home.parent / file, {"hooks": {"PreToolUse": [{"hooks": []}]}})
+    request = Request(prompt="hi", cwd=project, permission="edit", deny_tools=("Bash(rm *)",))
+    old = AGENT.runtime(("/usr/bin/claude",), ["2.1.50 (Claude Code)\n", HELP])
+    said = AGENT.not_in_force(request, old, home, {})
+    assert (said or "").startswith(f"Claude 2.1.50 cannot deny Bash(rm *): {path} has hooks")
+    assert refused(request, home) is None
+    whole = msgspec.structs.replace(request, deny_tools=("Bash",))
+    assert AGENT.not_in_force(whole, old, home, {}) is None
+
+
+def test_a_rule_with_arguments_also_holds_without_them_in_every_version(project: Path) -> None:
+    rules = ("Bash(df *)", "Bash(ls:*)")
+    old = AGENT.runtime(("/usr/bin/claude",), ["2.1.50 (Claude Code)\n", HELP])
+    for option, more in (
+        ("allowedTools", {"allow_tools": rules}),
+        ("disallowedTools", {"deny_tools": rules}),
+    ):
+        request = Request(prompt="hi", cwd=project, **more)  # type: ignore[arg-type]
+        place = RunPlace(project / "run")
+        assert f"--{option}=Bash(df *),Bash(ls:*),Bash(df)" in AGENT.command(request, old, place).argv
+        assert f"--{option}=Bash(df *),Bash(ls:*)" in AGENT.command(request, runtime(), place).argv
