@@ -159,9 +159,10 @@ def test_no_other_tool_that_writes_or_runs_is_there(planted: Talk, rule: tuple[s
 @ON_BOTH
 def test_a_subagent_gets_no_more(planted: Talk) -> None:
     agent = "Task" if "Task" in offered(first(planted.run("hi", *LS))) else "Agent"
-    work = call(agent, description="d", subagent_type="general-purpose", prompt="[[shell touch f]]")
-    planted.run(f"{work}[[say done]]")
-    assert made(planted) == set()
+    for kind in ("general-purpose", "grant"):
+        work = call(agent, description="d", subagent_type=kind, prompt="[[shell touch f]]")
+        planted.run(f"{work}[[say done]]")
+        assert made(planted) == set(), kind
 
 
 @ON_BOTH
