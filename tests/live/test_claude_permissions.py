@@ -33,7 +33,10 @@ LS = ("--permission", "read", "--allow-tool", "Bash(ls *)")
 TOUCHING = (
     *("touch f", "ls; touch f", "ls && touch f", "ls & touch f", "ls | tee f", "ls > f", "ls $(touch f)"),
     *("ls `touch f`", "ls\ntouch f", "ls <(touch f)", "X=1 touch f", "env touch f", "echo x > f"),
-    *("find . -exec touch f ;", "sort -o f seen", "/usr/bin/touch f"),
+    *("find . -exec touch f ;", "find . -fprint f", "sort -o f seen", "sed -n 'w f' seen", "tree -o f"),
+    *("echo f | xargs touch", "cat <<E > f\nx\nE", "(touch f)", "if true; then touch f; fi", "eval touch f"),
+    *("f(){ touch f; }; f", "A=$(touch f) ls", "ls ${x:=$(touch f)}", "trap 'touch f' EXIT; ls"),
+    *("rg --pre ./seen x .", "PATH=.:$PATH ls", "/usr/bin/touch f", "git -c core.pager='touch f' log"),
 )
 """Shell commands that would leave the file ``f``."""
 PYTHON = 'python3 -c \'open("f", "w")\''
@@ -184,8 +187,29 @@ def test_git_runs_only_if_a_rule_names_it(planted: Talk) -> None:
 
 @ON_BOTH
 def test_what_claude_holds_harmless_runs_once_the_shell_is_there(planted: Talk) -> None:
-    """As docs/agents.md lists it."""
-    calls = ("cat seen", "pwd", "echo x", "find . -name seen", "grep -c seen seen", "head -1 seen", "ls seen")
+    """As docs/continuity.md lists it."""
+    files = (
+        "cat",
+        "head -1",
+        "tail -1",
+        "wc",
+        "stat",
+        "sort",
+        "grep -c seen",
+        "sed -n 1p",
+        "sha256sum",
+        "ls",
+    )
+    calls = (
+        *(f"{each} seen" for each in files),
+        "pwd",
+        "echo x",
+        "find . -name seen",
+        "date",
+        "id",
+        "ps",
+        "df",
+    )
     said = planted.run(" ".join(map(shell, calls)) + "[[say done]]", *LS)
     assert (said.turn["tools_denied"]["count"], made(planted)) == (0, set())
 
