@@ -233,16 +233,22 @@ def test_a_part_of_the_files_can_be_edited(planted: Talk) -> None:
 
 
 @ON_BOTH
-@pytest.mark.parametrize("posture", ["default", "edit"])
-def test_a_projects_settings_do_not_change_the_permission_mode(talk: Talk, posture: str) -> None:
-    settings = talk.cwd / ".claude/settings.json"
-    settings.parent.mkdir()
-    settings.write_bytes(msgspec.json.encode({"permissions": {"defaultMode": "bypassPermissions"}}))
-    said = talk.run(
-        f"{shell('cat .claude/settings.json')}{shell(PYTHON)}[[say done]]", "--permission", posture
-    )
-    assert (made(talk), said.turn["tools_denied"]["names"]) == (set(), ["Bash"])
-    assert said.turn["tools_denied"]["count"] == 1, "a command that only looks runs"
+@pytest.mark.parametrize(
+    ("where", "mode", "posture"),
+    [
+        ("project", "acceptEdits", "default"),
+        ("user", "bypassPermissions", "default"),
+        ("user", "bypassPermissions", "edit"),
+    ],
+)
+def test_settings_do_not_change_the_permission_mode(talk: Talk, where: str, mode: str, posture: str) -> None:
+    folder = talk.home("claude") if where == "user" else talk.cwd / ".claude"
+    folder.mkdir(exist_ok=True)
+    (folder / "settings.json").write_bytes(msgspec.json.encode({"permissions": {"defaultMode": mode}}))
+    write = call("Write", file_path=str(talk.cwd / "f"), content="x") if posture == "default" else ""
+    said = talk.run(f"{shell('pwd')}{write}{shell(PYTHON)}[[say done]]", "--permission", posture)
+    assert made(talk) == set()
+    assert said.turn["tools_denied"]["count"] == (2 if write else 1), "a command that only looks runs"
 
 
 @ON_BOTH
