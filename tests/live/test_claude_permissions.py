@@ -385,3 +385,13 @@ def test_what_cannot_be_kept_to_is_refused_before_it_starts(planted: Talk, rule:
     said = planted("run", "t", "hi", "--permission", "read", "--allow-tool", rule)
     assert (said.code, said.requests, said.stderr.count("\n")) == (2, [], 1), said.stderr
     assert rule in said.stderr
+
+
+@ON_BOTH
+def test_it_is_judged_again_when_a_queued_run_begins(talk: Talk) -> None:
+    assert talk("run", "t", "hi", "--queue", "--permission", "read").code == 0
+    settings = talk.home("claude") / "settings.json"
+    settings.write_text("{")
+    ran = talk("queue", "run", "t")
+    assert (ran.code, ran.requests, "withdrawn" in ran.stdout) == (1, [], True)
+    assert f"{settings} cannot be read" in msgspec.json.encode(talk.log()).decode()
