@@ -244,7 +244,14 @@ def test_a_dry_run_of_the_example_looks_in_every_tier(example: Talk) -> None:
 @pytest.mark.parametrize("talk", BOTH_CLAUDES, indirect=True)
 def test_no_tier_of_the_example_edits_a_protected_path(talk: Talk) -> None:
     assert talk("init", "escalate").code == 0
-    protected = (".env", ".env.local", ".github/workflows/ci.yml", "FLOW.toml", "prompts/new.md")
+    protected = (
+        ".env",
+        ".env.local",
+        ".github/workflows/ci.yml",
+        ".claude/settings.json",
+        "FLOW.toml",
+        "prompts/new.md",
+    )
     work = ""
     for name in (*protected, "docs/notes.md"):
         work += call("Write", file_path=str(talk.cwd / name), content="x")

@@ -21,8 +21,9 @@ LOOKING = ("docker ps *", "docker logs *", "systemctl status *", "df *")
 RESTARTING = ("curl -s *", "docker restart *", "docker compose up -d *", "systemctl restart *")
 DEPLOYING = ("docker compose down *", "ansible-playbook *", "helm upgrade *", "helm rollback *")
 FORBIDDEN = ("rm -rf *", "docker system prune *", "docker volume rm *", "git push --force *")
-PROTECTED = (".git/**", ".github/**", ".env", ".env.*", "FLOW.toml", "prompts/**")
-"""Files that no tier edits."""
+PROTECTED = (".*", ".*/**", "FLOW.toml", "prompts/**")
+"""Files that no tier edits: hidden ones (secrets, settings of agents, the repository itself) and those of
+the escalation."""
 
 TOP = """\
 # An escalation: each tier may do more than the one before, and starts only if that one says so.
