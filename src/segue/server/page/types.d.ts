@@ -121,6 +121,7 @@ export interface Capabilities {
   deny_with_full: boolean;
   tools: Tools | null;
   postures: ("default" | "edit" | "full" | "read")[];
+  unable_to_read: string[];
   replays: boolean;
   compacts: boolean;
   denials: boolean;
