@@ -92,6 +92,18 @@ class KeepsLogin(Protocol):
         """Where it can be. If none of them exists, the CLI was never started here."""
 
 
+@runtime_checkable
+class Enforces(Protocol):
+    """An agent that knows when its CLI would not keep to the permissions that are shown."""
+
+    def not_in_force(
+        self, request: Request, runtime: Runtime, home: Path, env: Mapping[str, str]
+    ) -> str | None:
+        """Why the request's permission and tool lists would not be in force with this version of the CLI and
+        these settings files, in one line that names the file and the way out; None: they are. Reads settings
+        files, starts nothing. ``env``: the CLI's environment."""
+
+
 class SessionFormat(Protocol):
     """What a turn needs from an agent's session format: find a session, see where it ends, cut it.
 

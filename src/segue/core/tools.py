@@ -46,6 +46,8 @@ class Tools(msgspec.Struct, frozen=True, kw_only=True):
     names: tuple[str, ...]
     narrowed: tuple[str, ...] = ()
     """Those that can be restricted in brackets: ``Bash(git *)``."""
+    looking: tuple[str, ...] = ()
+    """Those that only look. Every other tool may write or run something."""
     others: str = ""
     """A pattern for the names of tools from other sources, such as MCP servers."""
     elsewhere: dict[str, str] = {}
@@ -57,6 +59,21 @@ def knows(tools: Tools, name: str) -> bool:
     if brackets is not None:
         return brackets[1] in tools.narrowed or _is_other(tools, brackets[1])
     return name in tools.names or _is_other(tools, name)
+
+
+def changing(tools: Tools | None, rules: Iterable[str]) -> tuple[str, ...]:
+    """The rules for tools that may write or run something, tools of other sources included. ``tools`` None:
+    the agent's tools are not known, so all of them are."""
+    looking = tools.looking if tools is not None else ()
+    return tuple(rule for rule in rules if rule.partition("(")[0] not in looking)
+
+
+def bare(tools: Tools | None, rules: Iterable[str]) -> tuple[str, ...]:
+    """The rules that give an agent's own tool that may write or run something as a whole, without a pattern
+    in brackets."""
+    if tools is None:
+        return ()
+    return tuple(rule for rule in changing(tools, rules) if rule in tools.names)
 
 
 def unknown(tools: Tools, name: str) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from segue.agents import probe
-from segue.agents.base import Agent
+from segue.agents.base import Agent, Enforces
 from segue.config.home import Home, home_of, this_host
 from segue.config.load import load
 from segue.config.schema import Account, Config
@@ -151,6 +151,8 @@ def prepare(
     runtime = _probed(agent, config, child, segue_home)
     conversation = known or _conversation(ask.conversation)
     granted = _granted(ask, store, conversation.id, remembered.role, config, agent, runtime)
+    request = request_of(ask, config, agent, runtime, cwd, remembered.model, granted)
+    refuse_unenforced(agent, request, runtime, home, child)
     return Prepared(
         run=clock.new_id(),
         ask=ask,
@@ -160,7 +162,7 @@ def prepare(
         agent=agent,
         account=account_name,
         runtime=runtime,
-        request=request_of(ask, config, agent, runtime, cwd, remembered.model, granted),
+        request=request,
         granted=granted,
         instructions=instructions_of(ask, config),
         model=remembered.model,
@@ -211,6 +213,16 @@ def _surroundings(
     return surroundings(agent, account, env)
 
 
+def refuse_unenforced(
+    agent: Agent, request: Request, runtime: Runtime, home: Path, child: ChildEnvironment
+) -> None:
+    """Raise ``Misuse`` if the permissions that would be shown are not in force with this CLI."""
+    if isinstance(agent, Enforces):
+        reason = agent.not_in_force(request, runtime, home, child.env)
+        if reason is not None:
+            raise Misuse(reason)
+
+
 def as_of_now(prepared: Prepared, store: Store) -> Prepared:
     """The same turn with what may have changed while it waited: the login and the voice's permissions.
 
@@ -221,10 +233,12 @@ def as_of_now(prepared: Prepared, store: Store) -> Prepared:
     granted = _granted(prepared.ask, store, conversation, prepared.role, config, agent, runtime)
     home, child = prepared.home, prepared.child
     login = identity_of(agent, prepared.account_name, home, child, store, record=True).mark
+    request = prepared.request
+    if granted != prepared.granted:
+        request = request_of(prepared.ask, config, agent, runtime, request.cwd, prepared.model, granted)
+    refuse_unenforced(agent, request, runtime, home, child)
     if (granted, login) == (prepared.granted, prepared.login):
         return prepared
-    cwd = prepared.request.cwd
-    request = request_of(prepared.ask, config, agent, runtime, cwd, prepared.model, granted)
     return msgspec.structs.replace(prepared, granted=granted, login=login, request=request)
 
 
