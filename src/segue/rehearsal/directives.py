@@ -2,7 +2,8 @@
 
     [[say TEXT]]                     answer with this text
     [[think TEXT]]                   think this before what follows
-    [[tool NAME {JSON}]]             call this tool; continue with the next directive after its result
+    [[tool NAME {JSON}]]             call this tool; continue with the next directive after its result.
+                                     `NAMESPACE/NAME`: one in a namespace that the request does not declare
     [[shell COMMAND]]                call the shell tool that the request declares
     [[read FILE]]  [[write FILE TEXT]]
     [[ask QUESTION | A | B]]         ask the user, by a tool if one is declared, else as text
@@ -122,7 +123,7 @@ TOOLS = (UseTool, Shell, Read, Write, AskUser)
 
 _OPENING = re.compile(r"\[\[\s*([a-z][a-z-]*)\b[ \t]*")
 _CLOSING = re.compile(r"\]\](?!\])")
-_TOOL_INPUT = re.compile(r"[\w.:-]+\s+(?=\{)")
+_TOOL_INPUT = re.compile(r"[\w.:/-]+\s+(?=\{)")
 _ERROR = re.compile(r"(\d{3})(?:\s+retry-after\s+([\d.]+))?(?:\s+times\s+(\d+))?$")
 
 

@@ -2,7 +2,8 @@
 
 The sandbox is set on every call, fresh or resumed: otherwise Codex would allow what its settings or a trusted
 directory allow. ``resume`` has no ``--sandbox``, so it is set with ``-c``, after the caller's own arguments,
-because the last one wins if a setting is given twice.
+because the last one wins if a setting is given twice. What Codex's own files would add to a read-only sandbox
+is kept out (``permissions``).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
-from segue.agents.codex import VARIABLES, default_home, rollouts, stream, trace, verdict
+from segue.agents.codex import VARIABLES, default_home, permissions, rollouts, stream, trace, verdict
 from segue.agents.codex import format as session_format
 from segue.agents.codex.format import FORMAT
 from segue.agents.decoding import LimitsInquiry, LimitsTold, given_keys, set_variables
@@ -176,6 +177,11 @@ class Codex:
         verb, session = _start(request.start, runtime.capabilities)
         argv = [*runtime.command, "exec", *verb, *request.native_args, "--json", "--skip-git-repo-check"]
         argv += ["-c", f'sandbox_mode="{SANDBOX[request.permission]}"', "-c", 'approval_policy="never"']
+        for setting in permissions.closed(request, place.home):
+            argv += ["-c", setting]
+        narrow = request.permission in permissions.LOOKING and runtime.capabilities.overrides_rules
+        if narrow and "--ignore-rules" not in request.native_args:
+            argv.append("--ignore-rules")
         if request.model:
             argv.append(flag("model", request.model))
         if not request.save:
@@ -193,6 +199,19 @@ class Codex:
             stdin=request.prompt.encode(),
             files=files,
             offers=("with full access",) if request.permission == "full" else (),  # changes its web search
+        )
+
+    def not_in_force(
+        self, request: Request, runtime: Runtime, home: Path, env: Mapping[str, str]
+    ) -> str | None:
+        if request.permission not in permissions.LOOKING or runtime.capabilities.overrides_rules:
+            return None
+        file = permissions.rules_in_force(home, request.cwd)
+        if file is None:
+            return None
+        return (
+            f"the rules in {file} let Codex {runtime.version} run commands outside its read-only sandbox;"
+            " update Codex, or remove the file"
         )
 
     def parse(self, line: bytes) -> Sequence[Event]:
@@ -257,6 +276,7 @@ def _capabilities(version: str | None, help_text: str) -> Capabilities:
         prompt_unit="characters",
         postures=("default", "read", "edit", "full"),
         compacts=True,
+        overrides_rules="--ignore-rules" in help_text,
         schema="--output-schema" in help_text and not (known and known < _SCHEMAS),
         attachments=FACTS.attachments if "--image" in help_text else (),
     )
