@@ -58,7 +58,9 @@ class LiveTurn:
     ) -> None:
         self.prepared, self.store, self.row, self.lease = prepared, store, row, lease
         self.callbacks, self._began_ns = callbacks, began_ns
-        self.redactor = Redactor(prepared.child.secrets)
+        self.secrets = prepared.child.secrets
+        """What no output may show."""
+        self.redactor = Redactor(self.secrets)
         self.audience = Guarded("on_event", callbacks.listener)
         self.attempts = before.attempts
         self.recorder = Recorder(store, row.id, self.audience, before.events)
@@ -82,6 +84,12 @@ class LiveTurn:
         from segue.turns.questions import sent
 
         await sent(self, event)
+
+    def keep_secret(self, values: tuple[str, ...]) -> None:
+        """Also these values must not be shown."""
+        if not set(values) <= set(self.secrets):
+            self.secrets = tuple(dict.fromkeys((*self.secrets, *values)))
+            self.redactor = Redactor(self.secrets)
 
     @property
     def cancelled(self) -> bool:

@@ -82,7 +82,12 @@ class Planner:
             instructions=composed.instructions,
             sent=Sent(cut.kept if native else 0, composed.text_messages, len(request.prompt.encode())),
             offers=command.offers,
-            notices=(*self._notices(mode), *self._unasked(mode, request), *composed.notices),
+            notices=(
+                *self._notices(mode),
+                *self._unasked(mode, request),
+                *composed.notices,
+                *command.notices,
+            ),
         )
         return plan, command
 

@@ -36,17 +36,24 @@ from segue.core.request import (
 )
 from segue.core.stream import TurnState
 from segue.core.usage import Pays
-from segue.core.verdicts import say
+from segue.core.verdicts import Said, say
 
 if TYPE_CHECKING:
     from segue.agents.base import SessionArchive
 
-_MODES: Mapping[Posture, tuple[str, ...]] = {
-    "default": (),
-    "read": (),
-    "edit": ("--permission-mode=acceptEdits",),
-    "full": ("--permission-mode=bypassPermissions",),
+_MODES: Mapping[Posture, str] = {
+    "default": "default",
+    "read": "dontAsk",
+    "edit": "acceptEdits",
+    "full": "bypassPermissions",
 }
+"""Always named: otherwise a settings file could choose another one."""
+_NEEDED_TO_READ = ("--setting-sources", "--settings", "--tools", "--add-dir")
+
+_MEMORY_OF_ADDED = "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD"
+"""Makes Claude read the instructions of a directory that is added by name."""
+OWN = "claude-settings.json"
+"""The settings of a run with the posture ``read``, in the run's directory."""
 
 _CLOUDS = tuple(
     f"CLAUDE_CODE_USE_{cloud}"
@@ -177,8 +184,19 @@ class Claude:
         argv += ["--include-partial-messages"]
         if can.questions:
             argv += ["--permission-prompt-tool=stdio"]
-        argv += _start(request) + list(_MODES[request.permission])
+        argv += [*_start(request), flag("permission-mode", _mode(request))]
         files: dict[Path, str] = {}
+        env: dict[str, str] = {}
+        secrets: tuple[str, ...] = ()
+        notices: tuple[Said, ...] = ()
+        if request.permission == "read":
+            from segue.agents.claude import settings
+
+            own = settings.own_settings(place.home, request.cwd)
+            files[place.run_dir / OWN] = msgspec.json.encode(own).decode()
+            argv += _closed(request, place.run_dir / OWN)
+            env, secrets = {_MEMORY_OF_ADDED: "1"}, settings.secrets_in(own)
+            notices = _unread(request, place.home)
         if request.system_prompt is not None:
             files[place.run_dir / "system-prompt.md"] = request.system_prompt
             argv.append(flag("append-system-prompt-file", str(place.run_dir / "system-prompt.md")))
@@ -186,11 +204,23 @@ class Claude:
         return Command(
             argv=(*argv, *request.native_args),
             cwd=request.cwd,
+            env=env,
+            secrets=secrets,
+            notices=notices,
             stdin=_user_message(request.prompt, request.attachments),
             hold_stdin=True,
             files=files,
             offers=tools.offers(request, all_shown=not _is_at_least(runtime.version, _DEFERS)),
         )
+
+    def not_in_force(
+        self, request: Request, runtime: Runtime, home: Path, env: Mapping[str, str]
+    ) -> str | None:
+        if request.permission != "read":
+            return None
+        from segue.agents.claude.enforcement import not_in_force  # only for this posture
+
+        return not_in_force(request, runtime, home)
 
     def parse(self, line: bytes) -> Sequence[Event]:
         return _parser()(line)
@@ -270,6 +300,7 @@ def _capabilities(version: str | None, help_text: str) -> Capabilities:
         max_turns=True,
         budget="--max-budget-usd" in help_text,
         schema="--json-schema" in help_text,
+        unable_to_read=tuple(option for option in _NEEDED_TO_READ if option not in help_text),
         allow_tools=True,
         deny_tools=True,
         tools=tools.TOOLS,
@@ -297,6 +328,33 @@ def _start(request: Request) -> list[str]:
         case "branch":
             at = flag("resume-session-at", checked_uuid(start.at or ""))
             return [flag("resume", checked_uuid(start.session or "")), at, "--fork-session", *chosen]
+
+
+def _mode(request: Request) -> str:
+    """The permission mode. ``dontAsk`` would refuse the tool that asks the user, too."""
+    asks = request.permission == "read" and request.questions
+    return "default" if asks else _MODES[request.permission]
+
+
+def _closed(request: Request, own: Path) -> list[str]:
+    """What makes the posture ``read`` hold whatever the settings files allow."""
+    return [
+        flag("setting-sources", ""),
+        flag("settings", str(own)),
+        flag("tools", ",".join(tools.there(request))),
+        flag("add-dir", str(request.cwd)),
+    ]
+
+
+def _unread(request: Request, home: Path | None) -> tuple[Said, ...]:
+    """The notice about instructions that a new session with the posture ``read`` does not get."""
+    if home is None or request.start.mode != "fresh":
+        return ()
+    from segue.agents.claude.settings import unread_memories
+
+    names = ", ".join(unread_memories(home, request.cwd))
+    text = f"with --permission read, Claude does not read {names}"
+    return (say(text, "notice.unread_memory", files=names),) if names else ()
 
 
 def _options(request: Request) -> list[str]:

@@ -41,9 +41,17 @@ _ONLY_NEW = (
     *("tracker_create_task", "tracker_get_task", "tracker_list_tasks", "tracker_update_task"),
     *("tracker_visualize", "update_topic"),
 )
+_LOOKING = (
+    *("ask_user", "cli_help", "codebase_investigator", "complete_task", "enter_plan_mode", "exit_plan_mode"),
+    *("get_internal_docs", "glob", "google_web_search", "grep_search", "invoke_agent", "list_directory"),
+    *("list_background_processes", "list_mcp_resources", "read_background_output", "read_file"),
+    *("read_many_files", "read_mcp_resource", "search_file_content", "tracker_get_task"),
+    *("tracker_list_tasks", "tracker_visualize", "update_topic", "web_fetch", "write_todos"),
+)
 NEW = Tools(
     names=tuple(sorted((*_BOTH, *_ONLY_NEW))),
     narrowed=(_SHELL,),
+    looking=_LOOKING,
     others=r"mcp_\*|mcp_[A-Za-z0-9.:-][\w.:-]*_([\w.:-]+|\*)|discovered_tool_.+",
     elsewhere=_ELSEWHERE,
 )
@@ -51,6 +59,7 @@ NEW = Tools(
 OLD = Tools(
     names=tuple(sorted((*_BOTH, "save_memory"))),
     narrowed=(_SHELL,),
+    looking=_LOOKING,
     others=r"[A-Za-z0-9_-]+__[A-Za-z0-9_-]+|discovered_tool_.+",
     elsewhere=_ELSEWHERE,
 )

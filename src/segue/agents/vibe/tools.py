@@ -40,12 +40,17 @@ _SHELLS = tuple(
     for shell in ("bash", "git_bash", "powershell")
     for part in ("", "_log_file", "_output", "_sessions", "_stdin")
 )
+_LOOKERS = (
+    *("ask_user_question", "grep", "read", "read_file", "search_tool_functions", "skill", "task", "todo"),
+    *("wait", "web_fetch", "web_search"),
+)
 TOOLS = Tools(
     names=(
         *("ask_user_question", *_SHELLS, "edit", "grep", "read_file", "run_typescript"),
         *("search_tool_functions", "skill", "task", "todo", "unified_harness_scratchpad", "wait"),
         *("web_fetch", "web_search", "write_file"),
     ),
+    looking=_LOOKERS,
     others=_OTHERS,
     elsewhere=_ELSEWHERE | {"read": "read_file"},
 )
@@ -54,6 +59,7 @@ OLD_TOOLS = Tools(
         *("ask_user_question", "bash", "edit", "exit_plan_mode", "grep", "read", "skill", "task", "todo"),
         *("web_fetch", "web_search", "write_file"),
     ),
+    looking=_LOOKERS,
     others=_OTHERS,
     elsewhere=_ELSEWHERE | {"read_file": "read"},
 )

@@ -120,6 +120,7 @@ export interface Capabilities {
   deny_with_full: boolean;
   tools: Tools | null;
   postures: ("default" | "edit" | "full" | "read")[];
+  unable_to_read: string[];
   replays: boolean;
   compacts: boolean;
   denials: boolean;
@@ -1272,6 +1273,7 @@ export interface ToolResult {
 export interface Tools {
   names: string[];
   narrowed: string[];
+  looking: string[];
   others: string;
   elsewhere: Record<string, string>;
 }
