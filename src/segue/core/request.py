@@ -112,8 +112,6 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     deny_tools: bool = False
     deny_with_full: bool = True
     """Tools can be denied even if everything else is allowed."""
-    overrides_rules: bool = False
-    """What a run may do can be set so that rules in the CLI's own files do not add to it."""
     tools: Tools | None = None
     """The tool names it accepts in both lists; None: unknown, so any name is passed on."""
     postures: tuple[Posture, ...] = ("default",)

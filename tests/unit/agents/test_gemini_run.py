@@ -84,10 +84,11 @@ class TestRuntime:
 class TestCommand:
     def test_a_fresh_turn(self) -> None:
         made = command("hi", start=Start(new_id=ID), model="m")
-        assert made.argv[:4] == (
+        assert made.argv[:5] == (
             "/bin/gemini",
             "--output-format=stream-json",
             f"--session-id={ID}",
+            "--approval-mode=default",
             "--model=m",
         )
         assert (made.stdin, made.hold_stdin, made.cwd) == (b"hi", False, Path("/work"))
@@ -110,21 +111,21 @@ class TestCommand:
 
     @pytest.mark.parametrize(
         ("permission", "mode"),
-        [("default", None), ("read", "default"), ("edit", "auto_edit"), ("full", "yolo")],
+        [("default", "default"), ("read", "default"), ("edit", "auto_edit"), ("full", "yolo")],
     )
     @pytest.mark.parametrize("start", [Start(), Start("resume", ID)])
     @pytest.mark.parametrize("version", [NEW, OLD])
-    def test_postures(self, permission: Any, mode: str | None, start: Start, version: str) -> None:
+    def test_postures(self, permission: Any, mode: str, start: Start, version: str) -> None:
         argv = command(permission=permission, start=start, version=version).argv
         given = [argument for argument in argv if argument.startswith("--approval-mode")]
-        assert given == ([f"--approval-mode={mode}"] if mode else [])
+        assert given == [f"--approval-mode={mode}"]
 
     @pytest.mark.parametrize("permission", ["default", "read", "edit"])
     def test_plan_mode_is_closed_unless_all_is_allowed(self, permission: Any) -> None:
         made = command(permission=permission)
-        assert made.argv[-2:] == ("--policy=/run/1/policy.toml", "--policy=~/.gemini/policies")
+        assert made.argv[-1] == "--admin-policy=/run/1/policy.toml"
         assert "exit_plan_mode" in denied(made)
-        assert ("write_file" in denied(made)) is (permission == "read")
+        assert ("*" in denied(made)) is (permission == "read")
         assert command(permission="full").files == {}
 
     def test_tools_are_named_in_the_policy(self) -> None:
@@ -143,8 +144,10 @@ class TestCommand:
         assert (made.argv[-1], made.files) == ("--allowed-tools=a,b", {})
         assert command(version=OLD, permission="read").argv[-1] == "--allowed-tools=read_file"
         tools = ("run_shell_command(ls)", "web_fetch")
-        assert (
-            command(version=OLD, permission="read", allow_tools=tools).argv[-1] == "--allowed-tools=web_fetch"
+        made = command(version=OLD, permission="read", allow_tools=tools)
+        assert made.argv[-2:] == (
+            "--allowed-mcp-server-names=none-in-this-run",
+            "--allowed-tools=run_shell_command(ls),web_fetch",
         )
 
     REFUSED = (

@@ -28,6 +28,7 @@ LOOKING: tuple[Posture, ...] = ("default", "read")
 """The permissions that run in a read-only sandbox."""
 SYSTEM = Path("/etc/codex")
 """Where an administrator's settings and rules are."""
+INSTRUCTIONS = ("AGENTS.override.md", "AGENTS.md")
 LARGEST = 4 * 1024 * 1024
 """The largest settings file that is read, in bytes."""
 
@@ -36,7 +37,7 @@ def closed(request: Request, home: Path | None) -> list[str]:
     """The settings that keep out what Codex's own files would add to ``default`` and ``read``."""
     if request.permission not in LOOKING:
         return []
-    found = [_settings(folder / "config.toml") for folder in (home, SYSTEM) if folder is not None]
+    found = _found(home)
     settings = []
     if home is None or any(_trusts(each, request.cwd) for each in found):
         marks = (f'{key_text(str(each))}={{trust_level="untrusted"}}' for each in _folders(request.cwd))
@@ -47,10 +48,26 @@ def closed(request: Request, home: Path | None) -> list[str]:
     return settings
 
 
+def unread(request: Request, home: Path) -> tuple[str, ...]:
+    """The instructions of the directory that 0.166 does not read, because trust is taken back for the run."""
+    if request.permission not in LOOKING or not any(_trusts(each, request.cwd) for each in _found(home)):
+        return ()
+    names = []
+    for folder in (request.cwd, *request.cwd.parents):
+        names += [str(folder / name) for name in INSTRUCTIONS if (folder / name).is_file()]
+        if (folder / ".git").exists():
+            return tuple(names)
+    return tuple(str(request.cwd / name) for name in INSTRUCTIONS if (request.cwd / name).is_file())
+
+
 def rules_in_force(home: Path, cwd: Path) -> Path | None:
     """A file with rules that Codex 0.104 would follow; None: there is none."""
     folders = [home / "rules", SYSTEM / "rules", *(each / ".codex" / "rules" for each in _folders(cwd))]
     return next((file for folder in folders for file in _rules(folder)), None)
+
+
+def _found(home: Path | None) -> list[dict[str, Any] | None]:
+    return [_settings(folder / "config.toml") for folder in (home, SYSTEM) if folder is not None]
 
 
 def _rules(folder: Path) -> Iterator[Path]:
