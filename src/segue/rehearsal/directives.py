@@ -13,6 +13,8 @@
     [[slow SECONDS [PIECES]]]        spread what follows over this time
     [[huge BYTES]]  [[empty]]        an answer of this many bytes; an empty answer
     [[context-full [stream]]]        the provider's own "too long"; with `stream` as an event of a stream
+    [[decline [prompt [stream]]]]    the provider stops the answer here for its content; with `prompt` it
+                                     refuses what is asked; with `stream` as an event of a stream
     [[error STATUS [retry-after S] [times N]]]   refuse; with `times` only the first N requests of this turn
     [[limit WINDOW USED [SECONDS]]]  tell that this part of a usage limit is used: `[[limit 5h 0.82 3600]]`
     [[drop]]                         close the connection in the middle of the text
@@ -91,6 +93,11 @@ class ContextFull(Struct, frozen=True):
     streamed: bool = False
 
 
+class Decline(Struct, frozen=True):
+    prompt: bool = False
+    streamed: bool = False
+
+
 class Error(Struct, frozen=True):
     status: int
     retry_after: float | None = None
@@ -115,6 +122,7 @@ Directive = (
     | Together
     | Empty
     | ContextFull
+    | Decline
     | Error
     | Broken
     | Limit
@@ -223,6 +231,7 @@ _READERS: dict[str, Callable[[str], Directive]] = {
     "huge": lambda size: Say(_filler(int(size))),
     "empty": lambda _: Empty(),
     "context-full": lambda how: ContextFull(how == "stream"),
+    "decline": lambda what: Decline(what.startswith("prompt"), what.endswith("stream")),
     "error": _error,
     "limit": _limit,
     "drop": lambda _: Broken("dropped"),

@@ -243,6 +243,21 @@ class TestConclude:
         assert found.until == (6_000 if kind == "rate_limited" else None)
         assert found.message
 
+    @pytest.mark.parametrize(
+        ("name", "version", "code", "status"),
+        [
+            ("fail-decline", NEW, 1, None),
+            ("fail-decline-prompt", NEW, 144, 400),
+            ("fail-decline-prompt", OLD, 144, 400),
+        ],
+    )
+    def test_what_the_model_service_declines(
+        self, name: str, version: str, code: int, status: int | None
+    ) -> None:
+        found = concluded(stream(name, version), code).failure
+        assert found is not None
+        assert (found.kind, found.status, found.retryable) == ("refused", status, False)
+
     def test_the_older_version_tells_a_limit_only_on_stderr(self) -> None:
         said = b'{"type":"result","status":"error","error":{"message":"[API Error: Too much]"}}'
         found = concluded(said, 1, "  cause: {\n    code: 429,\n    message: 'Too much'\n  }\n").failure

@@ -181,6 +181,7 @@ export default {
   "failure.rate_limited": "Se alcanzó un límite de uso",
   "failure.network": "Falló la red",
   "failure.model_error": "Falló el servicio del modelo",
+  "failure.refused": "El servicio del modelo lo rechazó por su contenido",
   "failure.tool_denied": "Se denegó una herramienta",
   "failure.timeout": "Se alcanzó el límite de tiempo, pasos o dinero de este turno",
   "failure.cancelled": "Cancelado",

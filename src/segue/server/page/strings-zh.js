@@ -181,6 +181,7 @@ export default {
   "failure.rate_limited": "已达到用量限额",
   "failure.network": "网络出错",
   "failure.model_error": "模型服务出错",
+  "failure.refused": "模型服务因内容而拒绝",
   "failure.tool_denied": "工具被拒绝",
   "failure.timeout": "已达到本轮的时间、步数或金额上限",
   "failure.cancelled": "已取消",
