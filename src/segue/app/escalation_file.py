@@ -13,16 +13,19 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 from msgspec import Meta
 
+from segue.agents.base import Agent
 from segue.app.agents import found_agent
 from segue.config.explain import no_such, refused
 from segue.config.load import load
 from segue.config.schema import Config
 from segue.config.source import read_file
 from segue.core.errors import ConfigError, Misuse, SegueError
-from segue.core.request import Grant, Posture
+from segue.core.request import Grant, Posture, Request, Runtime
 from segue.flows.cooldowns import KEY
 from segue.flows.escalation_plan import Above, Cooldown, EscalationPlan, Policy, Positive, Tier
+from segue.turns.agent_choice import surroundings
 from segue.turns.permissions import grant_terms
+from segue.turns.prepare import refuse_unenforced
 from segue.turns.request import NONE, TurnRequest, name_of
 
 MOST_TIERS = 20
@@ -94,31 +97,59 @@ class EscalationFile:
         """The plan with the agent and account of each tier. Raises ``ConfigError`` for a tier whose agent
         cannot do what the tier says about it."""
         config = load(env, cwd)
-        tiers = tuple(
-            tier if tier.human else self._checked(n, tier, plan, config, env, cwd)
-            for n, tier in enumerate(plan.tiers, 1)
-        )
-        return msgspec.structs.replace(plan, tiers=tiers)
+        tiers = list(plan.tiers)
+        found: dict[int, tuple[Agent, Runtime]] = {}
+        for n, tier in enumerate(tiers):
+            if not tier.human:
+                agent, named, runtime = self._found(n, tier, config, env, cwd)
+                found[n] = agent, runtime
+                tiers[n] = msgspec.structs.replace(tier, agent=agent.facts.name, account=named)
+        plan = msgspec.structs.replace(plan, tiers=tuple(tiers))
+        for n, (agent, runtime) in found.items():
+            try:
+                self._check(n, plan, agent, runtime, config, env, cwd)
+            except Misuse as error:
+                raise self._error(_place(n, plan.tiers[n]), error.message) from None
+        return plan
 
-    def _checked(
-        self, n: int, tier: Tier, plan: EscalationPlan, config: Config, env: Mapping[str, str], cwd: Path
-    ) -> Tier:
-        place = f"[[tier]] {n} ({tier.name})"
+    def _found(
+        self, n: int, tier: Tier, config: Config, env: Mapping[str, str], cwd: Path
+    ) -> tuple[Agent, str | None, Runtime]:
         try:
-            agent, named, runtime = found_agent(tier.agent, tier.account, config, env, cwd)
+            return found_agent(tier.agent, tier.account, config, env, cwd)
         except SegueError as error:
-            raise self._error(f"{place} agent", error.message) from None
-        name, can = name_of(agent, runtime), runtime.capabilities
+            raise self._error(f"{_place(n, tier)} agent", error.message) from None
+
+    def _check(
+        self,
+        n: int,
+        plan: EscalationPlan,
+        agent: Agent,
+        runtime: Runtime,
+        config: Config,
+        env: Mapping[str, str],
+        cwd: Path,
+    ) -> None:
+        """Raise ``ConfigError`` or ``Misuse`` for what the tier's agent cannot do or cannot be kept to."""
+        tier, name, can = plan.tiers[n], name_of(agent, runtime), runtime.capabilities
         denies = tuple(tool.replace(KEY, "x") for each in plan.cooldowns for tool in each.deny)
         for key, said in (("deny", tier.deny), ("[[cooldown]] deny", denies), ("allow", tier.allow)):
             if said and not (can.allow_tools if key == "allow" else can.deny_tools):
-                raise self._error(f"{place} {key}", f"{name} cannot enforce it: it has no such list of tools")
-        ask = TurnRequest(conversation="x", prompt="x", **_terms(tier, denies, plan.dry_run))
-        try:
-            grant_terms(ask, Grant(), config.defaults, can, name)
-        except Misuse as error:
-            raise self._error(place, error.message) from None
-        return msgspec.structs.replace(tier, agent=agent.facts.name, account=named)
+                why = f"{name} cannot enforce it: it has no such list of tools"
+                raise self._error(f"{_place(n, tier)} {key}", why)
+        grant_terms(_asked(tier, tier.permission, tier.allow, denies), Grant(), config.defaults, can, name)
+        given = _asked(tier, plan.permission(tier), plan.allowed(tier), denies)
+        granted = grant_terms(given, Grant(), config.defaults, can, name)
+        request = Request(
+            prompt="x",
+            cwd=cwd,
+            permission=granted.permission,
+            allow_tools=granted.allow_tools,
+            deny_tools=granted.deny_tools,
+        )
+        account = config.accounts.get(tier.account) if tier.account is not None else None
+        child, home = surroundings(agent, account, env)
+        refuse_unenforced(agent, request, runtime, home, child)
 
     def _tier(self, n: int, table: dict[str, Any]) -> Tier:
         place = f"[[tier]] {n}"
@@ -180,11 +211,17 @@ class EscalationFile:
         return ConfigError(f"{self.path.name}: {place.strip()}: {why}")
 
 
-def _terms(tier: Tier, denies: tuple[str, ...], dry_run: bool) -> dict[str, Any]:
-    return {
-        "permission": "read" if dry_run else tier.permission,
-        "allow_tools": tier.allow or (NONE,),
-        "deny_tools": (*tier.deny, *denies) or (NONE,),
-        "max_turns": tier.max_turns,
-        "budget_usd": tier.budget if tier.budget is not None else NONE,
-    }
+def _place(n: int, tier: Tier) -> str:
+    return f"[[tier]] {n + 1} ({tier.name})"
+
+
+def _asked(tier: Tier, permission: Posture, allow: tuple[str, ...], denies: tuple[str, ...]) -> TurnRequest:
+    return TurnRequest(
+        conversation="x",
+        prompt="x",
+        permission=permission,
+        allow_tools=allow or (NONE,),
+        deny_tools=(*tier.deny, *denies) or (NONE,),
+        max_turns=tier.max_turns,
+        budget_usd=tier.budget if tier.budget is not None else NONE,
+    )

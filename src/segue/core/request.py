@@ -22,8 +22,8 @@ Posture = Literal["default", "read", "edit", "full"]
 """What the agent may do without asking.
 
 ``default``: what its own settings allow when no user can be asked, but only reading if the CLI would grant
-itself more; ``read``: only read; ``edit``: also change files in the working directory; ``full``: everything,
-without a sandbox. Only the caller chooses it.
+itself more; ``read``: only look, and what is allowed by name, whatever its settings allow; ``edit``: also
+change files in the working directory; ``full``: everything, without a sandbox. Only the caller chooses it.
 """
 
 Unit = Literal["bytes", "characters"]

@@ -214,13 +214,13 @@ class Chain:
 
     def _options(self, tier: Tier, before: Before) -> Options:
         """The tier's own, and nothing of what the tiers before it had."""
-        allow = self._plan.tiers[0].allow if self._plan.dry_run else tier.allow
+        allow = self._plan.allowed(tier)
         options: Options = {
             "role": ROLE,
             "agent": tier.agent,
             "account": tier.account or NONE,
             "model": tier.model or NONE,
-            "permission": "read" if self._plan.dry_run else tier.permission,
+            "permission": self._plan.permission(tier),
             "allow_tools": tuple(tool for tool in allow if tool not in before.denied) or (NONE,),
             "deny_tools": (*tier.deny, *before.denied) or (NONE,),
             "budget": NONE,

@@ -111,6 +111,18 @@ class EscalationPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     cooldowns: tuple[Cooldown, ...] = ()
     dry_run: bool = False
 
+    def permission(self, tier: Tier) -> Posture:
+        """What the tier's agent may do; in a dry run only look."""
+        return "read" if self.dry_run else tier.permission
+
+    def allowed(self, tier: Tier) -> tuple[str, ...]:
+        """The tools that the tier is allowed by name; in a dry run those of the first tier, if that one only
+        looks, with the same agent."""
+        first = self.tiers[0]
+        if not self.dry_run:
+            return tier.allow
+        return first.allow if (first.permission, first.agent) == ("read", tier.agent) else ()
+
     @property
     def highest(self) -> int:
         """The number of the last tier that is started."""

@@ -143,7 +143,7 @@ def prepare(
     ask, adopted, here_config = _adopted(ask, env, store, here, here_config)
     cwd = _directory(_place(ask, known, env, here, here_config))
     config = _config(here_config if cwd == Path(os.path.abspath(here)) else None, env, cwd, ask.fixed)
-    remembered = remembered_options(ask, store, known)
+    remembered = remembered_options(ask, store, known, config)
     refuse_removed(ask, known, remembered.account, config)
     agent, account_name, account = resolve_agent(remembered.agent, remembered.account, config, env, cwd)
     segue_home = home_of(env)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -60,6 +61,11 @@ _CLOUDS = tuple(
     for cloud in ("BEDROCK", "VERTEX", "FOUNDRY", "MANTLE", "ANTHROPIC_AWS", "ANTHROPIC_GOOGLE_CLOUD")
 )
 """Variables that switch to a cloud's own service."""
+_LOOKS_SAFELY = (2, 1, 325)
+"""Versions before this one run ``git status`` when they start, and with it what the repository's own config
+names, such as a file system monitor. With the posture ``read``, they find no repository."""
+_DENIES_FIRST = (2, 1, 325)
+"""Before this version, a hook's answer overrules a denial, and a rule for ``x *`` does not hold for ``x``."""
 _DEFERS = (2, 1, 325)
 """From this version on, most tools are not in the prompt until the model searches for them."""
 
@@ -196,11 +202,13 @@ class Claude:
             files[place.run_dir / OWN] = msgspec.json.encode(own).decode()
             argv += _closed(request, place.run_dir / OWN)
             env, secrets = {_MEMORY_OF_ADDED: "1"}, settings.secrets_in(own)
+            if not tools.may_run_git(request) and not _is_at_least(runtime.version, _LOOKS_SAFELY):
+                env["GIT_DIR"] = os.devnull
             notices = _unread(request, place.home)
         if request.system_prompt is not None:
             files[place.run_dir / "system-prompt.md"] = request.system_prompt
             argv.append(flag("append-system-prompt-file", str(place.run_dir / "system-prompt.md")))
-        argv += _options(request)
+        argv += _options(request, bare_too=not _is_at_least(runtime.version, _DENIES_FIRST))
         return Command(
             argv=(*argv, *request.native_args),
             cwd=request.cwd,
@@ -216,11 +224,13 @@ class Claude:
     def not_in_force(
         self, request: Request, runtime: Runtime, home: Path, env: Mapping[str, str]
     ) -> str | None:
-        if request.permission != "read":
-            return None
-        from segue.agents.claude.enforcement import not_in_force  # only for this posture
+        from segue.agents.claude import enforcement  # most requests need none of it
 
-        return not_in_force(request, runtime, home)
+        if request.permission == "read":
+            return enforcement.not_in_force(request, runtime, home)
+        if not _is_at_least(runtime.version, _DENIES_FIRST):
+            return enforcement.overruled(request, runtime, home)
+        return None
 
     def parse(self, line: bytes) -> Sequence[Event]:
         return _parser()(line)
@@ -357,13 +367,16 @@ def _unread(request: Request, home: Path | None) -> tuple[Said, ...]:
     return (say(text, "notice.unread_memory", files=names),) if names else ()
 
 
-def _options(request: Request) -> list[str]:
+def _options(request: Request, *, bare_too: bool) -> list[str]:
+    """``bare_too``: a rule for a command with any arguments has to be given without them, too."""
     argv = []
     if request.model:
         argv.append(flag("model", request.model))
-    if request.allow_tools:
-        argv.append(flag("allowedTools", ",".join(request.allow_tools)))
-    denied = tools.denied(request)
+    allowed, denied = request.allow_tools, tools.denied(request)
+    if bare_too:
+        allowed, denied = _and_bare(allowed), _and_bare(denied)
+    if allowed:
+        argv.append(flag("allowedTools", ",".join(allowed)))
     if denied:
         argv.append(flag("disallowedTools", ",".join(denied)))
     if request.max_turns is not None:
@@ -373,6 +386,11 @@ def _options(request: Request) -> list[str]:
     if request.schema is not None:
         argv.append(flag("json-schema", request.schema))
     return argv
+
+
+def _and_bare(rules: Sequence[str]) -> tuple[str, ...]:
+    bare = (f"{rule[:-3]})" for rule in rules if rule.endswith(" *)"))
+    return tuple(dict.fromkeys((*rules, *bare)))
 
 
 def _user_message(prompt: str, attachments: Sequence[AttachedFile]) -> bytes:

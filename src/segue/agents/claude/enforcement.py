@@ -1,4 +1,4 @@
-"""Whether Claude would keep to the posture ``read``: judged before it is started."""
+"""Whether Claude would keep to what it is told to: judged before it is started."""
 
 from __future__ import annotations
 
@@ -50,3 +50,16 @@ def not_in_force(request: Request, runtime: Runtime, home: Path) -> str | None:
     if (path := settings.managed_hooks(home)) is not None:
         return f"{path} has hooks that can allow more than --permission read: have them removed, or {INSTEAD}"
     return None
+
+
+def overruled(request: Request, runtime: Runtime, home: Path) -> str | None:
+    """Why a denial of a part of a tool would not be in force with a version in which hooks overrule it. A
+    tool that is denied as a whole is not there at all."""
+    part = next((rule for rule in request.deny_tools if "(" in rule), None)
+    path = settings.hooks_before_tools(home, request.cwd) if part is not None else None
+    if path is None:
+        return None
+    return (
+        f"Claude {runtime.version} cannot deny {part}: {path} has hooks whose answer overrules it; update"
+        " Claude, or have the hooks removed"
+    )

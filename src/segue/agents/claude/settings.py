@@ -95,6 +95,12 @@ def managed_hooks(home: Path) -> Path | None:
     return next((path for path in _managed(home) if _hooks(path) & _ALLOWING), None)
 
 
+def hooks_before_tools(home: Path, cwd: Path) -> Path | None:
+    """The settings file, of all that there are, with hooks that are asked before a tool runs."""
+    files = (home / "settings.json", *(cwd / name for name in PROJECT), *_managed(home))
+    return next((path for path in files if _hooks(path) & _ALLOWING), None)
+
+
 def unread_memories(home: Path, cwd: Path) -> tuple[str, ...]:
     """The files with instructions that a run with the posture ``read`` does not get: those of the user, of
     the directories above, and the local one."""

@@ -101,6 +101,11 @@ def offers(request: Request, *, all_shown: bool) -> tuple[str, ...]:
     return (*(f"with {tool}" for tool in added), *(f"without {tool}" for tool in gone))
 
 
+def may_run_git(request: Request) -> bool:
+    """Whether a rule names git."""
+    return any(re.match(r"Bash\(\s*git\b", rule) for rule in request.allow_tools)
+
+
 def _ruled(request: Request) -> set[str]:
     """The tools that write or run and that a rule names."""
     rules = changing(TOOLS, request.allow_tools)
@@ -113,8 +118,4 @@ def _unread(request: Request) -> tuple[str, ...]:
     editors = () if ruled & set(EDITORS) else EDITORS
     if "Bash" not in ruled:
         return ("Bash", *editors)
-    return editors if any(_is_git(rule) for rule in request.allow_tools) else (*editors, _GIT)
-
-
-def _is_git(rule: str) -> bool:
-    return re.match(r"Bash\(\s*git\b", rule) is not None
+    return editors if may_run_git(request) else (*editors, _GIT)

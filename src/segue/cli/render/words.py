@@ -128,7 +128,8 @@ def summary(turn: Turn, model_from: str | None = None) -> str:
     steps = [attempt.mode for attempt in turn.attempts]
     mode = " → ".join(steps) if len(steps) > 1 else turn.mode if steps else ""
     model = f"model {one_line(turn.model or '')} (from {one_line(model_from)})" if model_from else ""
-    parts = [turn.agent, model, mode, terms(turn.terms), _spent(turn)]
+    who = f"{turn.agent} as {one_line(turn.role)}" if turn.role else turn.agent
+    parts = [who, model, mode, terms(turn.terms), _spent(turn)]
     if turn.saved.usd is not None and abs(turn.saved.usd) >= 0.0005:
         parts.append(saving(turn.saved.usd))
     return "── " + " · ".join(part for part in (*parts, seconds(turn.duration_ms)) if part)

@@ -1017,6 +1017,8 @@ export default {
   "why.notice.too_many": "hay demasiados",
   "why.notice.unseen": "{agent} ya no ve los adjuntos de mensajes anteriores ({names}); vuelve a adjuntarlos si hacen falta",
   "why.notice.no_effect": "[defaults] {setting} no tiene efecto en este turno: {agent} no admite {option}",
+  "why.notice.unread_memory": "con --permission read, Claude no lee {files}",
+  "why.notice.not_with_read": "[defaults] allow_tools: {tool} puede escribir o ejecutar cualquier cosa, así que no se permite en este turno",
   "why.notice.not_allowed": "[defaults] allow_tools: {agent} no tiene la herramienta «{tool}», así que no se permite en este turno",
   "why.notice.not_refused": "[defaults] deny_tools: {agent} no tiene la herramienta «{tool}», así que no se rechaza en este turno",
   "why.notice.untrusted_instructions": "Codex no lee {files}: sin --permission edit o full no confía en el directorio en este turno, diga lo que diga su configuración",

@@ -1017,6 +1017,8 @@ export default {
   "why.notice.too_many": "数量太多",
   "why.notice.unseen": "{agent} 已看不到较早消息的附件（{names}）；如有需要，请重新附上",
   "why.notice.no_effect": "[defaults] {setting} 在本轮无效：{agent} 不支持 {option}",
+  "why.notice.unread_memory": "使用 --permission read 时，Claude 不读取 {files}",
+  "why.notice.not_with_read": "[defaults] allow_tools：{tool} 可以写入或运行任何内容，因此本轮不允许它",
   "why.notice.not_allowed": "[defaults] allow_tools：{agent} 没有工具“{tool}”，因此本轮不允许它",
   "why.notice.not_refused": "[defaults] deny_tools：{agent} 没有工具“{tool}”，因此本轮不拒绝它",
   "why.notice.untrusted_instructions": "Codex 不会读取 {files}：不带 --permission edit 或 full 时，无论其自身设置如何，本轮都不信任该目录",
