@@ -266,14 +266,43 @@ def left(bench: Bench) -> set[str]:
     return {path.name for path in bench.cwd.iterdir()} - {planted.STARTED}
 
 
+def program(code: str) -> str:
+    """A call of the 3.x tool by which the model calls others in a program of its own."""
+    return f"[[tool run_typescript {msgspec.json.encode({'code': code}).decode()}]]"
+
+
+PROGRAMS = (
+    "await tools.mcp_planted.plant({})",
+    "await tools.process.start({command: 'touch started'})",
+    "await tools.file_system.bash({command: 'touch shell'})",
+)
+CALLS = "".join(map(program, PROGRAMS))
+
+
+@pytest.mark.fact
+@pytest.mark.soak
+@live("vibe", NEW)
+def test_where_all_is_allowed_a_program_of_the_models_reaches_every_tool(bench: Bench) -> None:
+    widen(bench)
+    bench.attempt(f"{CALLS}[[say done]]", permission="full")
+    assert left(bench) >= {planted.WROTE, "started", "shell"}
+
+
 @live("vibe")
 def test_under_read_nothing_runs_that_the_users_settings_allow(bench: Bench) -> None:
     widen(bench)
-    plants = "[[tool planted_plant {}]][[tool run_typescript {}]]"
-    ran = bench.attempt(f"{plants}{TOUCH.format('a')}", permission="read")
-    assert (ran.outcome.text, left(bench)) == ("done", set())
+    ran = bench.attempt(f"[[tool planted_plant {{}}]]{CALLS}{TOUCH.format('a')}", permission="read")
+    assert (ran.outcome.failure, left(bench)) == (None, set())
     bench.resume(ran.outcome.session_id, TOUCH.format("b"), permission="read")
     assert left(bench) == set()
+
+
+@pytest.mark.soak
+@live("vibe", NEW)
+def test_under_read_a_servers_tool_runs_if_a_rule_names_it(bench: Bench) -> None:
+    widen(bench)
+    bench.attempt(f"{CALLS}[[say done]]", permission="read", allow_tools=("planted_plant",))
+    assert left(bench) == {planted.WROTE}
 
 
 @live("vibe", NEW)
@@ -282,6 +311,8 @@ def test_under_read_a_rule_runs_its_commands_and_nothing_else_whatever_is_plante
     (bench.cwd / "seen.txt").touch()
     shells = "".join(f"[[shell {command}]]" for command in BEYOND)
     prompt = f"[[write w.txt x]]{shells}[[shell ls -a]][[result]]"
+    bench.attempt(f"{CALLS}[[say done]]", permission="read", allow_tools=("bash(ls)",))
+    assert left(bench) == {"seen.txt"}
     ran = bench.attempt(prompt, permission="read", allow_tools=("bash(ls)",))
     assert "seen.txt" in ran.outcome.text
     assert left(bench) == {"seen.txt"}

@@ -8,8 +8,9 @@ its list of harmless words is emptied.
 With ``read``, only the tools that look are enabled, so no settings can give another one: measured with
 settings of the user and of a trusted directory in which the shell, writing and a server's tool are always
 allowed. 3.x runs those commands that a rule such as ``bash(git log)`` names: each part of a command line must
-begin with it, without a redirection or a substitution, whatever settings say of the shell. The servers that
-settings name are started all the same; their tools cannot be called.
+begin with it, without a redirection or a substitution, whatever settings say of the shell. The model's own
+programs (``run_typescript``) can call no more than that. The servers that settings name are started all the
+same; of their tools, only those that a rule names can be called.
 """
 
 from __future__ import annotations
