@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from segue.agents.base import Ended
+from segue.agents.gemini import permissions
 from segue.agents.gemini.adapter import AGENT, PROMPT_BYTES
 from segue.agents.gemini.verdict import evidence
 from segue.core import events as ev
@@ -169,6 +170,65 @@ class TestCommand:
     def test_what_it_cannot_do_is_refused_by_name(self, given: dict[str, Any], named: str) -> None:
         with pytest.raises(Misuse, match=named):
             command(**given)
+
+
+class TestInForce:
+    @staticmethod
+    def why(home: Path, cwd: Path, version: str = NEW, **more: Any) -> str:
+        request = Request(**{"prompt": "hi", "cwd": cwd, "permission": "read", **more})
+        return AGENT.not_in_force(request, runtime(version), home, {}) or ""
+
+    @pytest.mark.parametrize("version", [NEW, OLD])
+    @pytest.mark.parametrize(
+        ("settings", "refused"),
+        [
+            ('{"hooks": {"SessionStart": [{}]}}', True),
+            ('{"tools": {"discoveryCommand": "x"}}', True),
+            ('{"toolDiscoveryCommand": "x"}', True),
+            ('{"h\\u006foks": {"SessionStart": [{}]}}', True),
+            ('{"hooks": {}, "tools": {"allowed": ["x"]}} ', False),
+            ('{"model": {}} // no hooks', True),
+            ('{"model": {}} // nothing', False),
+        ],
+    )
+    def test_a_directory_whose_settings_run_commands(
+        self, settings: str, refused: bool, version: str, tmp_path: Path
+    ) -> None:
+        file = tmp_path / "project" / ".gemini" / "settings.json"
+        file.parent.mkdir(parents=True)
+        file.write_text(settings)
+        assert (str(file) in self.why(tmp_path, tmp_path / "project", version)) is refused
+        assert self.why(tmp_path, tmp_path / "project", version, permission="default") == ""
+        assert self.why(tmp_path / "project", tmp_path / "project", version) == "", "these are the user's own"
+
+    def test_policies_of_the_system_would_come_first(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert self.why(tmp_path, tmp_path) == ""
+        monkeypatch.setattr(permissions, "SYSTEM", tmp_path)
+        (tmp_path / "theirs.toml").touch()
+        assert str(tmp_path) in self.why(tmp_path, tmp_path)
+        assert command(permission="edit").argv[-2].startswith("--policy=")
+
+    def test_a_native_option_that_starts_servers_is_refused(self, tmp_path: Path) -> None:
+        said = self.why(tmp_path, tmp_path, native_args=("--allowed-mcp-server-names=mine",))
+        assert "--allowed-mcp-server-names" in said
+
+    def test_what_the_users_policies_deny_is_repeated(self, tmp_path: Path) -> None:
+        own = tmp_path / ".gemini" / "policies" / "own.toml"
+        own.parent.mkdir(parents=True)
+        own.write_text(
+            '[[rule]]\ntoolName = ["a", "b"]\ndecision = "deny"\npriority = 3\n'
+            '[[rule]]\ntoolName = "c"\ndecision = "allow"\npriority = 3\n'
+        )
+        request = Request(prompt="hi", cwd=tmp_path, permission="read")
+        made = AGENT.command(request, runtime(NEW), RunPlace(Path("/run/1"), tmp_path))
+        assert made.argv[-1] == "--admin-policy=/run/1/policy.toml,/run/1/own-refusals.toml"
+        refusals = tomllib.loads(made.files[Path("/run/1/own-refusals.toml")])["rule"]
+        assert refusals == [{"toolName": ["a", "b"], "decision": "deny", "priority": 999}]
+        own.write_text("what is this")
+        made = AGENT.command(request, runtime(NEW), RunPlace(Path("/run/1"), tmp_path))
+        assert made.argv[-1] == "--admin-policy=/run/1/policy.toml"
 
 
 def rules(made: Command) -> list[dict[str, Any]]:
