@@ -16,10 +16,11 @@ from segue.core.request import Posture
 Positive = Annotated[int, Meta(ge=1)]
 Above = Annotated[float, Meta(gt=0)]
 NEVER: tuple[Kind, ...] = (
-    *("rate_limited", "network", "model_error", "session_busy", "session_rejected", "auth", "untrusted"),
-    *("cancelled", "killed", "not_installed", "unsettled"),
+    *("rate_limited", "network", "model_error", "refused", "session_busy", "session_rejected", "auth"),
+    *("untrusted", "cancelled", "killed", "not_installed", "unsettled"),
 )
-"""Failures that no tier can do anything about: limits, networks, logins, and what came from outside."""
+"""Failures that no tier can do anything about: limits, networks, logins, what the model service declines, and
+what came from outside."""
 MAY: tuple[Kind, ...] = tuple(kind for kind in get_args(Kind) if kind not in NEVER)
 """Failures that can escalate."""
 HAND_OFF_BYTES = 24_000

@@ -306,6 +306,9 @@ FAILURES = [
         ("fail-error-529", "model_error"),
         ("fail-context-full", "context_exceeded"),
         ("fail-malformed", "model_error"),
+        ("fail-decline", "refused"),
+        ("fail-decline-prompt", "refused"),
+        ("fail-decline-prompt-stream", "refused"),
     )
 ]
 

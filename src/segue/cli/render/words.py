@@ -188,6 +188,8 @@ def next_step(turn: Turn, number: int | None = None, cwd: str | None = None) -> 
         return f"{kept}Log in, then retry with: {again}"
     if failed is not None and failed.kind == "tool_denied":
         return f"{kept}Allow it with --permission or --allow-tool, and retry with: {again}"
+    if failed is not None and failed.kind == "refused":
+        return f"{kept}Say it in other words; the same words again: {again}"
     if failed is not None and failed.kind == "untrusted":
         return f"{kept}Once the directory is trusted, retry with: {again}"
     if turn.tools_run is None:
@@ -213,6 +215,8 @@ def failure(turn: Turn, label: str) -> str:
             return f"{label} cannot reach its model{quote}"
         case "model_error":
             return f"{label}'s model failed{quote}"
+        case "refused":
+            return f"{label}'s model service declined because of the content{quote}"
         case "context_exceeded":
             return f"the conversation does not fit {label}'s model{quote}"
         case "session_rejected":

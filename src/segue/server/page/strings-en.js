@@ -181,6 +181,7 @@ export default {
   "failure.rate_limited": "A usage limit was reached",
   "failure.network": "The network failed",
   "failure.model_error": "The model service failed",
+  "failure.refused": "The model service declined because of the content",
   "failure.tool_denied": "A tool was refused",
   "failure.timeout": "The time, step or money limit of this turn was reached",
   "failure.cancelled": "Cancelled",

@@ -456,7 +456,7 @@ export interface EscalationOrder {
 }
 
 export interface FailureShown {
-  kind: "auth" | "budget" | "cancelled" | "context_exceeded" | "crashed" | "forbidden" | "killed" | "model_error" | "network" | "not_installed" | "protocol" | "rate_limited" | "session_busy" | "session_rejected" | "timeout" | "tool_denied" | "unsettled" | "untrusted";
+  kind: "auth" | "budget" | "cancelled" | "context_exceeded" | "crashed" | "forbidden" | "killed" | "model_error" | "network" | "not_installed" | "protocol" | "rate_limited" | "refused" | "session_busy" | "session_rejected" | "timeout" | "tool_denied" | "unsettled" | "untrusted";
   reason: "corrupt" | "expired" | "foreign_account" | "form" | "not_found" | "unknown" | "wrong_cwd" | null;
   message: string;
   retryable: boolean;
