@@ -82,6 +82,7 @@ if TYPE_CHECKING:
         ConfigError,
         Conflict,
         DaemonUnavailable,
+        Forbidden,
         Gone,
         InUse,
         Misuse,
@@ -167,7 +168,7 @@ _HOMES: dict[str, tuple[str, ...] | list[str]] = {
     "segue.app.usage": ("UnpaidTurn", "UsageStatistics", "UsageSum"),
     "segue.core.attachments": ("Attachment",),
     "segue.core.errors": (
-        "Broken ConfigError Conflict DaemonUnavailable Gone InUse Misuse NotFound NotInstalled "
+        "Broken ConfigError Conflict DaemonUnavailable Forbidden Gone InUse Misuse NotFound NotInstalled "
         "SegueError StoreAway"
     ).split(),
     "segue.core.events": (
@@ -255,6 +256,7 @@ __all__ = [
     "FlowShown",
     "FlowStepShown",
     "Flows",
+    "Forbidden",
     "Gone",
     "Heard",
     "Hello",

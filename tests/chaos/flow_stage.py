@@ -99,6 +99,7 @@ class FlowStage:
             lines = [f"{key} = {value!r}" for key, value in {**keys, "permission": "full"}.items()]
             text += "\n".join(["[[tier]]", *lines, ""])
         (tree / "FLOW.toml").write_text(text)
+        self.scene.segue.trust(tree)
         return tree
 
     def words(self, kind: str, tree: Path, key: str) -> list[str]:

@@ -621,7 +621,7 @@ def test_from_another_home_on_the_machine_a_run_is_found(hosts: Scene) -> None:
 # a private home of a runner
 
 HOLDER = """
-import sys, anyio
+import os, sys, anyio
 from pathlib import Path
 from segue.core.request import Command
 from segue.turns.private_homes import claimed_home
@@ -632,7 +632,8 @@ async def main():
     with claimed_home(root, here) as claim:
         command = Command(argv=("sleep", "300"), cwd=here)
         env = {"PATH": sys.argv[3]}
-        async with launch(command, env=env, run_dir=here / "run", claims=(claim.lock,)) as running:
+        run_dir = here / f"run-{os.getpid()}"
+        async with launch(command, env=env, run_dir=run_dir, claims=(claim.lock,)) as running:
             print(claim.home.name, running.pid, flush=True)
             async for _ in running.lines():
                 pass

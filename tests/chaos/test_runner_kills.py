@@ -106,7 +106,7 @@ async def drain(running: Running) -> None:
 @pytest.fixture
 def rounds(tmp_path: Path, soak: bool) -> Iterator[list[str]]:
     """The names of the rounds. What a normal end rightly left alone is cleaned up afterwards."""
-    names = [f"round{n}" for n in range(500 if soak else 40)]
+    names = [f"{RUN}-{n}" for n in range(500 if soak else 40)]
     yield names
     for name in names:
         for pid in marked_processes(process_mark(tmp_path / name)):
@@ -137,8 +137,10 @@ def test_random_blows_at_once(tmp_path: Path, seed: int, rounds: list[str]) -> N
     anyio.run(main)
 
 
+RUN = f"run-{os.getpid()}"
+"""Processes are found by the name of their directory, so no other test may use it at the same time."""
 PARENT = """
-import sys, anyio
+import os, sys, anyio
 from pathlib import Path
 from segue.core.request import Command
 from segue.runner.launch import launch
@@ -146,7 +148,7 @@ from segue.runner.launch import launch
 async def main():
     here = Path(sys.argv[1])
     command = Command(argv=(sys.executable, "-c", sys.argv[2]), cwd=here, stdin=b"hello", hold_stdin=True)
-    async with launch(command, env={}, run_dir=here / "run") as running:
+    async with launch(command, env={}, run_dir=here / f"run-{os.getppid()}") as running:
         async for line in running.lines():
             if line == b"20":
                 print("go", flush=True)
@@ -175,11 +177,11 @@ def test_a_child_outlives_a_killed_segue_and_its_output_is_whole(tmp_path: Path,
     deadline = time.monotonic() + 15
     while not (tmp_path / "whole").exists() and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert (tmp_path / "run" / "stdout").read_text().split() == [str(n) for n in range(200)]
-    assert (tmp_path / "run" / "stderr").read_text() == ""
-    while HAS_PROC and marked_processes(process_mark(tmp_path / "run")) and time.monotonic() < deadline:
+    assert (tmp_path / RUN / "stdout").read_text().split() == [str(n) for n in range(200)]
+    assert (tmp_path / RUN / "stderr").read_text() == ""
+    while HAS_PROC and marked_processes(process_mark(tmp_path / RUN)) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert marked_processes(process_mark(tmp_path / "run")) == []
+    assert marked_processes(process_mark(tmp_path / RUN)) == []
 
 
 KILLED_AT_ONCE = """
@@ -197,7 +199,7 @@ async def main():
     here = Path(sys.argv[1])
     command = Command(argv=("cat",), cwd=here, stdin=b"x" * int(sys.argv[2]), hold_stdin=True)
     subprocess.Popen = Popen
-    async with launch(command, env={"PATH": sys.argv[3]}, run_dir=here / "run"):
+    async with launch(command, env={"PATH": sys.argv[3]}, run_dir=here / f"run-{os.getppid()}"):
         pass
 
 anyio.run(main)
@@ -209,13 +211,13 @@ def test_a_child_has_its_prompt_if_segue_is_killed_at_once(tmp_path: Path, size:
     argv = [sys.executable, "-c", KILLED_AT_ONCE, str(tmp_path), str(size), ENV["PATH"]]
     assert subprocess.run(argv, check=False).returncode == -signal.SIGKILL
     deadline = time.monotonic() + 15
-    while marked_processes(process_mark(tmp_path / "run")) and time.monotonic() < deadline:
+    while marked_processes(process_mark(tmp_path / RUN)) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert (tmp_path / "run" / "stdout").read_bytes() == b"x" * size
+    assert (tmp_path / RUN / "stdout").read_bytes() == b"x" * size
 
 
 STUBBORN = """
-import sys, anyio
+import os, sys, anyio
 from pathlib import Path
 from segue.core.request import Command
 from segue.runner.launch import Limits, launch
@@ -224,7 +226,8 @@ async def main():
     here = Path(sys.argv[1])
     script = "trap '' TERM INT; sleep 60 & echo up; while :; do sleep 0.05; done"
     command = Command(argv=("sh", "-c", script), cwd=here, env={"PATH": sys.argv[2]})
-    async with launch(command, env={}, run_dir=here / "run", limits=Limits(grace_s=60)) as running:
+    run_dir = here / f"run-{os.getppid()}"
+    async with launch(command, env={}, run_dir=run_dir, limits=Limits(grace_s=60)) as running:
         async for line in running.lines():
             print(running.pid, flush=True)
 

@@ -13,6 +13,9 @@ from typing import Any
 import msgspec
 import pytest
 
+from segue.config.home import home_of
+from segue.config.trust import trust
+
 SEGUE = [sys.executable, "-m", "segue"]
 
 
@@ -64,6 +67,10 @@ class Program:
             stderr=subprocess.PIPE,
             start_new_session=True,
         )
+
+    def trust(self, directory: Path | None = None) -> None:
+        """As ``segue trust``, in the working directory or another one."""
+        trust(home_of(self.env), directory or self.cwd)
 
     def config(self, text: str) -> None:
         self.home.mkdir(exist_ok=True, mode=0o700)

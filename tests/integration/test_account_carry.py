@@ -9,6 +9,7 @@ import msgspec
 import pytest
 
 from tests.integration.conftest import Program, Result
+from tests.integration.talk import OTHER
 
 OMITTED = "…[earlier turns omitted]…"
 ABOUT = "What was said before, under another account."
@@ -103,6 +104,28 @@ def test_what_was_carried_over_is_not_said_to_be_left_behind(accounts: Accounts)
     assert "Not carried over: 2 messages." in accounts.switch("b").stderr, "what was said since"
 
 
+def test_another_agent_sees_the_originals_and_not_the_block(accounts: Accounts) -> None:
+    """Also if they were edited since: what was edited does not come back with the block."""
+    accounts.write(OTHER)
+    accounts.run("remember number 456")
+    accounts.run("remember word zebra")
+    accounts.carried("b")
+    accounts.run("remember word okapi")
+    said = ("remember number 456", "remember word zebra", "remember word okapi", ABOUT)
+
+    def heard() -> list[int]:
+        turn = accounts.run("hello", "--agent", "other", "--fresh-session")
+        assert turn["mode"] == "replay"
+        (file,) = accounts.segue.cwd.parent.rglob(f"sessions/{turn['session_id']}.jsonl")
+        return words(file.read_text(), *said)
+
+    assert heard() == [1, 1, 1, 0]
+    assert accounts.segue("edit", "t", "#1", "remember number 789").code == 0
+    assert heard() == [0, 1, 1, 0]
+    assert accounts.segue("truncate", "t", "#3").code == 0
+    assert heard() == [0, 0, 0, 0]
+
+
 def test_going_back_does_not_repeat_what_the_old_account_said(accounts: Accounts) -> None:
     accounts.run("remember number 456")
     accounts.carried("b")
@@ -125,12 +148,90 @@ def test_the_blocks_turns_are_cut_one_by_one(accounts: Accounts) -> None:
     assert block.index(OMITTED) < block.index("[user]")
 
 
+def test_one_long_message_is_carried_with_its_beginning_and_its_end(accounts: Accounts) -> None:
+    accounts.run("remember word zebra")
+    accounts.run(f"remember number 456 {'x ' * 33_000} remember number 789")
+    told = accounts.switch("b", "--carry").stderr
+    (row,) = msgspec.json.decode(accounts.segue("account", "audit", "--json").stdout)
+    assert (row["mode"], row["turns"], row["omitted"], row["why"]) == ("raw", 1, True, "")
+    assert 42_000 < row["left_out"] < 43_000
+    assert 23_900 < row["bytes"] <= 24_000
+    lost = f"{row['left_out']:,} bytes"
+    assert f"Carried over 1 turn, 24 KB; it is too long, and {lost} of it are left out; earlier turns" in told
+    assert f"raw, 1 turn, 24 KB, {lost} left out" in accounts.segue("account", "audit").stdout
+    block = accounts.block()
+    assert words(block, f"…[{lost} left out]…", OMITTED, "remember word zebra") == [1, 1, 0]
+    first = accounts.run("what numbers?")
+    assert (first["account"], first["mode"], first["text"]) == ("b", "recap", "456, 789")
+
+
+def test_of_one_long_answer_the_end_is_carried(accounts: Accounts) -> None:
+    accounts.run("remember number 456 [[say BEGIN]][[huge 29000]][[say END]]")
+    carried = accounts.carried("b")
+    assert (carried["mode"], carried["turns"], carried["omitted"]) == ("raw", 1, False)
+    block = accounts.block()
+    asked, _, answer = block.partition("[assistant]\n")
+    assert words(answer, "BEGIN", "END", "bytes left out]…") == [0, 1, 1]
+    assert asked.count("remember number 456") == 1
+    assert f"…[{carried['left_out']:,} bytes left out]…" in answer
+    assert 5_000 < carried["left_out"] < 6_000
+
+
+def test_what_was_shortened_crosses_again_as_it_is(accounts: Accounts) -> None:
+    accounts.run(f"remember number 456 {'x ' * 33_000} remember number 789")
+    first = accounts.carried("b")
+    accounts.run("remember word zebra")
+    accounts.write("[carry]\nmax_bytes = 30000\n")
+    again = accounts.carried("c")
+    assert (again["mode"], again["turns"], again["left_out"]) == ("raw", 2, 0)
+    block = accounts.block()
+    marks = (f"…[{first['left_out']:,} bytes left out]…", "bytes left out", "number 456", "number 789")
+    assert words(block, *marks, "remember word zebra") == [1, 1, 1, 1, 1]
+
+
 def test_a_rule_holds_for_what_came_as_text(accounts: Accounts) -> None:
     accounts.run("remember number 456")
     accounts.carried("b")
     accounts.run("hello", "--fresh-session")
     accounts.write('[carry]\nnever = [["a", "c"]]\n')
     assert "said under a is never carried over to c" in accounts.switch("c", "--carry", code=2).stderr
+
+
+RULES = [
+    pytest.param('[carry]\nnever = [["a", "c"]]\n', {}, "a", id="a pair, of a third account"),
+    pytest.param('[carry]\nnever = [["c", "b"]]\n', {}, "b", id="a pair"),
+    pytest.param("", {"b": 'carry_out = "never"'}, "b", id="nothing leaves it"),
+]
+
+
+@pytest.mark.parametrize(("more", "each", "named"), RULES)
+def test_no_hint_proposes_what_a_rule_forbids(
+    accounts: Accounts, more: str, each: dict[str, str], named: str
+) -> None:
+    accounts.run("remember number 456")
+    accounts.carried("b")
+    accounts.run("remember word zebra")
+    accounts.write(more, **each)
+    told = accounts.switch("c").stderr
+    rule = f"A rule forbids it: what was said under {named} is never carried over to c ([carry] in config"
+    assert ("--carry" in told, rule in told) == (False, True), told
+    assert named in msgspec.json.decode(accounts.switch("c", "--json").stdout)["forbidden"]
+    ran = accounts.run("hello")
+    assert ("not carried over" in ran["notices"][0], "--carry" in str(ran["notices"])) == (True, False)
+    assert f"said under {named} is never" in accounts.switch("c", "--carry", code=2).stderr
+
+
+def test_a_hint_proposes_what_no_rule_forbids(accounts: Accounts) -> None:
+    """Also if something else in the conversation must not cross: it is not in the session that would."""
+    accounts.run("remember number 456")
+    accounts.switch("b")
+    accounts.run("remember word zebra")
+    accounts.write('[carry]\nnever = [["a", "c"]]\n')
+    ran = accounts.run("hello", "--account", "c")
+    assert "to do that: segue account switch t c --carry" in ran["notices"][0]
+    assert "To carry them over: segue account switch t c --carry" in accounts.switch("c").stderr
+    assert accounts.carried("c")["mode"] == "raw"
+    assert words(accounts.block(), "remember number 456", "remember word zebra") == [0, 1]
 
 
 def test_what_was_edited_or_dropped_stays_out_also_after_a_replay(accounts: Accounts) -> None:

@@ -44,6 +44,15 @@ def test_it_says_that_it_is_a_summary_and_what_it_cost(accounts: Accounts) -> No
     assert "[summary]\nThey want 456." in accounts.block()
 
 
+def test_a_summary_of_what_was_too_long_says_what_it_lacks(accounts: Accounts) -> None:
+    write(accounts, "[[say They want 456.]]")
+    accounts.run(f"remember number 789 {'x ' * 33_000}")
+    row, said = summarised(accounts)
+    assert (row["mode"], row["turns"], row["omitted"]) == ("summary", 1, True)
+    lost = f"{row['left_out']:,} bytes of it are left out"
+    assert f"; it is too long, and {lost}; earlier turns are left out; writing it: " in said
+
+
 @pytest.mark.parametrize(
     ("do", "more", "why"),
     [

@@ -56,6 +56,18 @@ def one(ran: Result, says: str) -> tuple[str, str, str]:
     return found["check"], found["level"], found["fix"]
 
 
+def test_git_is_named_with_its_version_and_need_not_be_there(bare: Program) -> None:
+    missing = one(bare("doctor", "--json"), "git is not installed")
+    assert missing == ("git", "note", "install git; only segue review needs it")
+    folder = Path(bare.env["PATH"])
+    (folder / "git").symlink_to(shutil.which("git") or "git")
+    assert one(bare("doctor", "--json"), "(for segue review)")[:2] == ("git", "ok")
+    (folder / "git").unlink()
+    (folder / "git").write_text("#!/bin/sh\necho broken >&2; exit 1\n")
+    (folder / "git").chmod(0o755)
+    assert one(bare("doctor", "--json"), "git does not work: broken")[1] == "warn"
+
+
 def test_a_bare_machine_has_nothing_that_must_be_fixed(bare: Program) -> None:
     ran = bare("doctor", "--json")
     assert ran.code == 0

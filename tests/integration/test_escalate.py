@@ -36,7 +36,7 @@ def within(segue: Program) -> Within:
 
 
 class Files:
-    """Writes a ``FLOW.toml`` and its prompts."""
+    """Writes a ``FLOW.toml`` and its prompts, in a directory that the user trusts."""
 
     def __init__(self, directory: Path) -> None:
         self.directory, self.tiers = directory, 0
@@ -66,6 +66,7 @@ class Files:
 
 @pytest.fixture
 def files(segue: Program) -> Files:
+    segue.trust()
     return Files(segue.cwd)
 
 

@@ -28,6 +28,7 @@ def write(program: Program, *tiers: str) -> None:
         text += f'[[tier]]\nname = "t{n}"\nagent = "rehearsal"\nprompt = "{n}.md"\nfull = "{n}.md"\n'
         text += 'permission = "full"\n'
     (program.cwd / "FLOW.toml").write_text(text)
+    program.trust()
 
 
 def report(text: str) -> Any:

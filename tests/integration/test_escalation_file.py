@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from segue.app.escalation_file import EscalationFile
+from segue.config.home import home_of
+from segue.config.trust import trust
 from segue.core.errors import ConfigError
 from segue.flows.escalation_plan import EscalationPlan
 
@@ -37,15 +39,20 @@ def directory(tmp_path: Path) -> Path:
     return tmp_path
 
 
+def env_of(directory: Path) -> dict[str, str]:
+    return {"HOME": str(directory), "SEGUE_HOME": str(directory / "segue"), "PATH": "/usr/bin:/bin"}
+
+
 def written(directory: Path, text: str) -> EscalationFile:
+    """A file in a directory that the user trusts."""
     (directory / "FLOW.toml").write_text(text)
-    return EscalationFile(directory / "FLOW.toml")
+    trust(home_of(env_of(directory)), directory)
+    return EscalationFile("FLOW.toml", env_of(directory), directory)
 
 
 def checked(directory: Path, text: str) -> EscalationPlan:
     file = written(directory, text)
-    env = {"HOME": str(directory), "SEGUE_HOME": str(directory / "segue"), "PATH": "/usr/bin:/bin"}
-    return file.settled(file.read(), env, directory)
+    return file.settled(file.read(), env_of(directory), directory)
 
 
 def test_a_plan_has_the_texts_of_its_prompts(directory: Path) -> None:
@@ -104,7 +111,7 @@ def test_what_is_wrong_is_one_line_with_file_and_key(directory: Path, text: str,
     ],
 )
 def test_a_tier_that_its_agent_cannot_enforce_is_refused(directory: Path, text: str, error: str) -> None:
-    (directory / "segue").mkdir()
+    (directory / "segue").mkdir(exist_ok=True)
     (directory / "segue" / "config.toml").write_text('[agents.mine]\ncommand = ["/bin/echo", "{prompt}"]\n')
     with pytest.raises(ConfigError) as raised:
         checked(directory, text)

@@ -5,6 +5,9 @@ from __future__ import annotations
 import msgspec
 import pytest
 
+from segue.app.ready_turn import ready_turn
+from segue.app.workspace import open_workspace
+from segue.turns.other_account import other_account
 from tests.integration.conftest import Program
 from tests.integration.talk import Talk
 
@@ -94,6 +97,17 @@ def test_what_is_allowed_is_carried_over_once_before_the_message(accounts: Accou
     assert (later["mode"], later["text"]) == ("resume", "456")
 
 
+def test_what_a_long_turn_loses_on_the_way_is_told(accounts: Accounts) -> None:
+    accounts.write(carry='rule = "allow"')
+    accounts.talk.run(f"remember number 456 {'x ' * 33_000} remember number 789")
+    accounts.limit("a")
+    turn = accounts.talk.run("please go on: what numbers?").turn
+    assert (turn["account"], turn["text"]) == ("b", "456, 789")
+    (row,) = msgspec.json.decode(accounts.segue("account", "audit", "--json").stdout)
+    lost = f"{row['left_out']:,} bytes of the last turn are left out, because it is too long"
+    assert f"with 1 turn carried over; {lost}" in turn["notices"][0]
+
+
 def test_two_limited_accounts_leave_the_third(accounts: Accounts) -> None:
     accounts.limit("a", "b")
     turn = accounts.talk.run("please go on").turn
@@ -135,6 +149,24 @@ def test_a_pair_between_which_nothing_is_carried_is_left_out(accounts: Accounts)
     accounts.write(carry='never = [["a", "b"]]')
     accounts.limit("a")
     assert accounts.talk.run("please go on").turn["account"] == "c"
+
+
+def test_a_message_is_not_moved_to_an_account_that_must_not_get_its_words(accounts: Accounts) -> None:
+    """The words of ``former`` were passed on to ``a`` with consent; a rule keeps them away from ``b``."""
+    accounts.write(limits='on_limit = "fail"')
+    accounts.limit("a")
+    failed = accounts.talk.run("please go on", code=75).turn
+    accounts.write(carry='never = [["former", "b"]]')
+    with open_workspace(accounts.segue.env, accounts.segue.cwd) as workspace:
+        store, prepared = workspace.store, ready_turn(workspace, "t", "please go on", {}).prepared
+        row = store.turn(failed["run"])
+        assert row is not None
+        assert row.told is not None
+        assert other_account(prepared, store, row.told) == "b"
+        (message,) = store.messages(row.conversation)
+        repeats = tuple(sorted({*message.under, "+rehearsal/former/f"}))
+        store.address(msgspec.structs.replace(message, under=repeats))
+        assert other_account(prepared, store, row.told) == "c"
 
 
 def test_an_account_has_its_own_rule(accounts: Accounts) -> None:

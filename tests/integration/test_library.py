@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,15 @@ import pytest
 
 import segue as public
 from segue.agents.base import Answer
+from segue.app import conversation_changes
 from segue.app.segue import Segue
 from segue.app.sync import SyncSegue
 from segue.core import events as ev
 from segue.core.errors import InUse, Misuse, SegueError
 from segue.core.turn import Turn
 from segue.runner.attempt import Cancel
+from segue.store.leases import alone, lease_name
+from segue.turns import changes
 from segue.turns.why import Why
 from tests.integration.conftest import Program
 
@@ -267,19 +271,81 @@ def test_one_door_in_two_threads_with_loops_of_their_own(segue: Program) -> None
     play(segue, work)
 
 
-def test_a_change_while_a_turn_runs_is_refused(segue: Program) -> None:
+HELD = "[[shell until [ -e {} ]; do sleep 0.1; done]][[say paid]]"
+"""A turn that is held until a file is there."""
+CHANGES: list[Callable[[Any], Any]] = [
+    lambda door: door.edit("t", "#1", "x"),
+    lambda door: door.edit("t", "#1", "x", cut=True),
+    lambda door: door.truncate("t", "#1"),
+    lambda door: door.undo("t"),
+    lambda door: door.rm("t"),
+    lambda door: door.accounts.switch("t", "none"),
+]
+
+
+@pytest.mark.parametrize("change", range(len(CHANGES)))
+def test_a_change_while_a_turn_runs_is_refused_at_once(
+    segue: Program, change: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It does not wait for the end of the turn, and then drop what was answered."""
+    monkeypatch.setattr(conversation_changes, "WAIT_S", 600.0)
+    gate = segue.cwd / "gate"
+
     async def work(door: Segue) -> None:
         await door.run("t", "remember number 1")
         running = asyncio.Event()
-        task = asyncio.create_task(
-            door.run("t", "[[slow 6]][[say slow]]", on_event=lambda event: running.set())
-        )
+        held = door.run("t", HELD.format(gate), permission="full", on_event=lambda event: running.set())
+        task = asyncio.create_task(held)
         await running.wait()
-        changes = (door.edit("t", "#1", "x"), door.truncate("t", "#1"), door.rm("t"))
-        refused = await asyncio.gather(*changes, return_exceptions=True)
-        assert [type(each) for each in refused] == [InUse] * 3
-        assert all("another turn is running" in str(each) for each in refused)
-        assert (await task).text == "slow"
+        try:
+            with pytest.raises(InUse, match="another turn is running"):
+                await asyncio.wait_for(CHANGES[change](door), 20)
+        finally:
+            gate.touch()
+        assert (await task).text == "paid"
+        assert [each.text for each in await door.log("t")][-1] == "paid"
+        assert await door.truncate("t", "#3") == 2, "when it is over"
+
+    play(segue, work)
+
+
+@pytest.mark.parametrize("change", range(len(CHANGES)))
+def test_a_blocking_change_while_a_turn_runs_is_refused_at_once(
+    segue: Program, change: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(conversation_changes, "WAIT_S", 600.0)
+    monkeypatch.chdir(segue.cwd)
+    segue.config('[defaults]\nagent = "rehearsal"\n')
+    gate, running = segue.cwd / "gate", threading.Event()
+    with SyncSegue(home=segue.home, env=segue.env) as door, ThreadPoolExecutor(2) as pool:
+        door.run("t", "remember number 1")
+        held = partial(door.run, permission="full", on_event=lambda event: running.set())
+        turn = pool.submit(held, "t", HELD.format(gate))
+        assert running.wait(30)
+        try:
+            with pytest.raises(InUse, match="another turn is running"):
+                pool.submit(CHANGES[change], door).result(20)
+        finally:
+            gate.touch()
+        assert turn.result(30).text == "paid"
+        assert [each.text for each in door.log("t")][-1] == "paid"
+
+
+def test_a_change_that_waited_is_refused_if_the_messages_are_no_longer_the_same(segue: Program) -> None:
+    """Whoever asked for it has not seen what it would drop."""
+
+    async def work(door: Segue) -> None:
+        await door.run("t", "remember number 1")
+        workspace = door.workspace
+        store, conversation = workspace.store, workspace.conversation("t")
+        name, locks = lease_name(conversation.id), workspace.home.locks
+        async with alone(store, name, host=workspace.host, locks=locks):
+            change = asyncio.create_task(door.truncate("t", "#1"))
+            await asyncio.sleep(0.3)
+            changes.truncate(store, conversation, store.messages(conversation.id)[1].id)
+        with pytest.raises(InUse, match="has just gone on"):
+            await change
+        assert len(await door.log("t")) == 1
 
     play(segue, work)
 

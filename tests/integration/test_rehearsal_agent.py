@@ -334,6 +334,8 @@ def test_a_slow_answer_comes_in_pieces(bench: Bench) -> None:
         ("[[error 500]]", "model_error", 500),
         ("[[error 529]]", "model_error", 529),
         ("[[context-full]]", "context_exceeded", 400),
+        ("[[decline prompt]]", "refused", 400),
+        ("[[decline]]", "refused", None),
         ("[[drop]]", "network", None),
         ("[[malformed]]", "model_error", None),
     ],

@@ -57,6 +57,46 @@ def test_each_role_keeps_its_own_model(segue: Program) -> None:
     assert talk.run("hi", "--role", "reviewer").turn["model"] == "small"
 
 
+def test_an_agent_comes_back_in_its_own_role_with_what_it_had_in_it(segue: Program, tmp_path: Path) -> None:
+    segue.config(f"{ACCOUNTS.format(home=tmp_path)}{OTHER}")
+    talk = Talk(segue)
+    mine = ("--agent", "rehearsal", "--account", "work", "--model", "mine", "--permission", "edit")
+    talk.run("remember number 1", *mine, "--allow-tool", "shell")
+    reviewed = talk.run("hi", "--agent", "other", "--role", "reviewer")
+    assert reviewed.turn["role"] == "reviewer"
+    back = talk.run("what number?", "--agent", "rehearsal")
+    turn = back.turn
+    assert (turn["role"], turn["account"], turn["model"]) == (None, "work", "mine")
+    assert (turn["terms"]["permission"], turn["terms"]["allow_tools"]) == ("edit", ["shell"])
+    assert (back.mode, back.text) == ("resume", "1")
+    assert talk.run("hi", "--agent", "other").turn["role"] == "reviewer", "its own last role"
+    assert talk.run("hi").turn["role"] == "reviewer", "the same agent goes on"
+
+
+def test_an_account_names_its_agent_and_so_its_role(segue: Program, tmp_path: Path) -> None:
+    segue.config(f"{ACCOUNTS.format(home=tmp_path)}{OTHER}")
+    talk = Talk(segue)
+    talk.run("remember number 1", "--account", "work", "--role", "coder", "--model", "mine")
+    talk.run("hi", "--agent", "other", "--role", "reviewer")
+    back = talk.run("what number?", "--account", "work").turn
+    assert (back["role"], back["model"], back["text"]) == ("coder", "mine", "1")
+    talk.run("hi", "--agent", "other", "--role", "reviewer")
+    assert talk.run("hi", "--account", "private").turn["role"] == "coder"
+
+
+def test_an_agent_that_never_ran_here_has_no_role(segue: Program) -> None:
+    talk = rehearsing(segue, OTHER)
+    talk.run("hi", "--role", "reviewer")
+    assert talk.run("hi", "--agent", "other").turn["role"] is None
+
+
+def test_the_closing_line_names_the_role(segue: Program) -> None:
+    talk = rehearsing(segue, OTHER)
+    talk.run("hi", "--role", "reviewer")
+    assert segue("run", "t", "hi").stderr.splitlines()[-1].startswith("── rehearsal as reviewer · resume · ")
+    assert segue("run", "t", "hi", "--role", "none").stderr.splitlines()[-1].startswith("── rehearsal · ")
+
+
 def test_none_takes_back_what_is_remembered(segue: Program, tmp_path: Path) -> None:
     segue.config(ACCOUNTS.format(home=tmp_path))
     talk = Talk(segue)

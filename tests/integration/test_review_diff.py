@@ -11,7 +11,7 @@ import pytest
 
 from segue import Misuse
 from segue.flows.review import diff
-from segue.flows.review.diff import difference, look, snapshot
+from segue.flows.review.diff import Base, Look, first_look, look
 
 
 class Repository:
@@ -32,11 +32,18 @@ class Repository:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(data.encode() if isinstance(data, str) else data)
 
-    def snapshot(self) -> str:
-        return snapshot(self.top, self.env)
+    @property
+    def home(self) -> Path:
+        return self.top.parent / "looks"
 
-    def changes(self, since: str) -> str:
-        return look(self.top, since, self.env).diff
+    def first(self) -> Base:
+        return first_look(self.top, self.home, self.env)
+
+    def look(self, base: Base, since: str | None = None, **env: str) -> Look:
+        return look(base, since or base.tree, self.top, self.home, {**self.env, **env})
+
+    def changes(self, base: Base) -> str:
+        return self.look(base).diff
 
 
 @pytest.fixture
@@ -53,25 +60,25 @@ def repository(tmp_path: Path) -> Repository:
 
 
 def test_a_look_sees_changed_new_and_deleted_files(repository: Repository) -> None:
-    before = repository.snapshot()
+    before = repository.first()
     assert repository.changes(before) == ""
     repository.write("kept.txt", "one\nmore\n")
     repository.write("new/file.py", "print()\n")
     repository.write("ignored/x", "x\n")
     (repository.top / "gone.txt").unlink()
-    seen = look(repository.top, before, repository.env)
-    assert seen.tree != before
+    seen = repository.look(before)
+    assert seen.tree != before.tree
     for part in ("+more", "+++ b/new/file.py", "+print()", "--- a/gone.txt", "-two"):
         assert part in seen.diff
     assert "ignored/x" not in seen.diff
-    assert repository.changes(seen.tree) == ""
+    assert repository.look(before, seen.tree).diff == ""
 
 
 def test_a_commit_is_no_change_of_the_tree(repository: Repository) -> None:
     repository.write("kept.txt", "three\n")
-    before = repository.snapshot()
+    before = repository.first()
     repository.git("commit", "--quiet", "--all", "-m", "second")
-    assert repository.snapshot() == before
+    assert repository.look(before) == Look(before.tree)
 
 
 def test_the_index_the_stash_and_the_branches_stay_as_they_are(repository: Repository) -> None:
@@ -89,22 +96,22 @@ def test_the_index_the_stash_and_the_branches_stay_as_they_are(repository: Repos
 
     before = state()
     since = repository.git("rev-parse", "HEAD^{tree}").strip()
-    assert "+and not" in repository.changes(since)
+    assert "+and not" in repository.changes(Base(since))
     assert state() == before
 
 
 def test_a_directory_below_stands_for_the_whole_tree(repository: Repository) -> None:
-    before = repository.snapshot()
+    before = repository.first()
     repository.write("below/x.txt", "x\n")
     repository.write("kept.txt", "changed\n")
-    told = look(repository.top / "below", before, repository.env).diff
+    told = look(before, before.tree, repository.top / "below", repository.home, repository.env).diff
     assert "+changed" in told
     assert "b/below/x.txt" in told
 
 
 def test_variables_of_a_hook_do_not_lead_elsewhere(repository: Repository, tmp_path: Path) -> None:
     env = {**repository.env, "GIT_DIR": str(tmp_path / "other"), "GIT_INDEX_FILE": str(tmp_path / "index")}
-    assert snapshot(repository.top, env) == repository.snapshot()
+    assert first_look(repository.top, repository.home, env) == repository.first()
     assert not (tmp_path / "index").exists()
 
 
@@ -112,7 +119,7 @@ def test_a_tree_without_a_commit_can_be_looked_at(tmp_path: Path) -> None:
     empty = Repository(tmp_path / "empty")
     empty.top.mkdir()
     empty.git("init", "--quiet")
-    before = empty.snapshot()
+    before = empty.first()
     empty.write("a", "a\n")
     assert "+a" in empty.changes(before)
 
@@ -120,21 +127,21 @@ def test_a_tree_without_a_commit_can_be_looked_at(tmp_path: Path) -> None:
 def test_a_worktree_has_an_index_of_its_own(repository: Repository, tmp_path: Path) -> None:
     repository.git("worktree", "add", "--quiet", str(tmp_path / "second"))
     second = Repository(tmp_path / "second")
-    before = second.snapshot()
-    assert before == repository.snapshot()
+    before = second.first()
+    assert before.tree == repository.first().tree
     second.write("kept.txt", "changed\n")
-    assert second.snapshot() != before
-    assert repository.snapshot() == before
+    assert second.first().tree != before.tree
+    assert repository.first().tree == before.tree
 
 
 def test_binary_files_are_named_and_not_shown(repository: Repository) -> None:
-    before = repository.snapshot()
+    before = repository.first()
     repository.write("picture.png", b"\x89PNG\0\0" * 1000)
     assert "Binary files /dev/null and b/picture.png differ" in repository.changes(before)
 
 
 def test_a_huge_diff_is_cut_and_says_so(repository: Repository) -> None:
-    before = repository.snapshot()
+    before = repository.first()
     repository.write("a-long.txt", "line\n" * 20_000)
     for n in range(40):
         repository.write(f"b-{n:02}.txt", f"{n}\n" * 2_000)
@@ -147,7 +154,7 @@ def test_a_huge_diff_is_cut_and_says_so(repository: Repository) -> None:
 
 
 def test_names_and_texts_in_any_encoding(repository: Repository) -> None:
-    before = repository.snapshot()
+    before = repository.first()
     repository.write("größe ü.txt", "gr\xfc\xdfe\n".encode("latin-1"))
     told = repository.changes(before)
     assert "größe ü.txt" in told
@@ -157,17 +164,19 @@ def test_names_and_texts_in_any_encoding(repository: Repository) -> None:
 def test_an_unreadable_tree_is_refused_with_the_reason(tmp_path: Path) -> None:
     plain = Repository(tmp_path / "plain")
     plain.top.mkdir()
-    with pytest.raises(Misuse, match=r"is not in a git working tree .*run git init there first"):
-        plain.snapshot()
+    with pytest.raises(Misuse, match=r"is not in a git working tree; .*run git init there first"):
+        plain.first()
+    plain.git("init", "--quiet")
     with pytest.raises(Misuse, match="git is not installed"):
-        snapshot(plain.top, {"PATH": str(tmp_path)})
+        first_look(plain.top, plain.home, {"PATH": str(tmp_path)})
 
 
 def test_two_trees_can_be_compared_later(repository: Repository) -> None:
-    before = repository.snapshot()
+    before = repository.first()
     repository.write("kept.txt", "second\n")
-    after = repository.snapshot()
+    after = repository.look(before).tree
     repository.write("kept.txt", "third\n")
-    told = difference(repository.top, before, after, repository.env)
+    told = diff.difference(before, before.tree, after, repository.top, repository.home, repository.env)
+    assert told is not None
     assert "+second" in told
     assert "third" not in told

@@ -185,7 +185,7 @@ def test_a_flood_is_told_as_such(tmp_path: Path) -> None:
     async def go() -> Exit:
         limits = Limits(time_s=60, output_bytes=1_000_000)
         async with launch(
-            command, env={"PATH": os.defpath}, run_dir=tmp_path / "run", limits=limits
+            command, env={"PATH": os.defpath}, run_dir=tmp_path / f"run-{os.getpid()}", limits=limits
         ) as running:
             async for _ in running.lines():
                 pass
@@ -358,7 +358,7 @@ def run_rehearsal(
         agent=agent,
         runtime=probe.probe(agent, env=env),
         request=Request(prompt=prompt, cwd=tmp_path),
-        place=RunPlace(tmp_path / "run"),
+        place=RunPlace(tmp_path / f"run-{os.getpid()}"),
         env=env,
         home=tmp_path / "home",
         limits=limits,

@@ -157,6 +157,9 @@ def test_a_wrong_key_in_the_configuration_is_named_with_its_line(segue: Program)
         ("[[error 429 retry-after 60]]", "rate_limited", 75),
         ("[[error 500]]", "model_error", 75),
         ("[[context-full]]", "context_exceeded", 1),
+        ("[[decline]]", "refused", 1),
+        ("[[say I was going to]][[decline]]", "refused", 1),
+        ("[[decline prompt]]", "refused", 1),
         ("[[empty]]", "model_error", 75),
     ],
 )

@@ -24,7 +24,7 @@ from segue.runner.supervisor import Limits
 from segue.system import processes
 from segue.system.groups import ProcessGroup
 from segue.system.loop import begin
-from segue.system.processes import groups, marked_processes, process_mark
+from segue.system.processes import MARK, groups, marked_processes, process_mark
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Callable, Coroutine
@@ -34,6 +34,8 @@ ENV = {"PATH": os.environ["PATH"], "LC_ALL": "C"}
 SOON = Limits(grace_s=0.3)
 USUAL = Limits()
 NUMBER = count()
+RUN = f"run-{os.getpid()}"
+"""Processes are found by the name of their directory, so no other test may use it at the same time."""
 
 
 def members(pgid: int) -> list[int]:
@@ -55,7 +57,7 @@ async def started(
     running: Running | None = None
     try:
         async with launch(
-            command, env=ENV, run_dir=tmp_path / f"run{next(NUMBER)}", limits=limits
+            command, env=ENV, run_dir=tmp_path / f"{RUN}-{next(NUMBER)}", limits=limits
         ) as running:
             yield running
     finally:
@@ -355,23 +357,22 @@ def test_environment_directory_and_mark(tmp_path: Path) -> None:
     async def main() -> None:
         (tmp_path / "work").mkdir()
         command = Command(
-            argv=sh('pwd; echo "$ONE $TWO $SEGUE_RUN_ID ${HOME-none}"'),
+            argv=sh('pwd; echo "$ONE $TWO $SEGUE_MARK ${HOME-none}"'),
             cwd=tmp_path / "work",
             env={"TWO": "2"},
         )
-        async with launch(command, env={**ENV, "ONE": "1"}, run_dir=tmp_path / "r7") as running:
+        async with launch(command, env={**ENV, "ONE": "1"}, run_dir=tmp_path / RUN) as running:
             where, values = await all_lines(running)
         assert where.decode() == str(tmp_path / "work")
-        assert values.decode() == f"1 2 {process_mark(tmp_path / 'r7')} none"
+        assert values.decode() == f"1 2 {RUN} none"
 
     anyio.run(main)
-    assert process_mark(tmp_path / "r7").startswith("r7-")
-    assert process_mark(tmp_path / "r7") != process_mark(tmp_path / "other" / "r7")
+    assert process_mark(tmp_path / RUN) == RUN
 
 
 def test_process_json_and_modes(tmp_path: Path) -> None:
     async def main() -> None:
-        run_dir = tmp_path / "deep" / "run"
+        run_dir = tmp_path / "deep" / RUN
         async with launch(
             Command(argv=("sleep", "30"), cwd=tmp_path), env=ENV, run_dir=run_dir, limits=SOON
         ) as running:
@@ -520,7 +521,7 @@ def test_who_left_the_group_stays_after_a_normal_end(tmp_path: Path) -> None:
 
 
 def test_the_mark_of_another_run_is_left_alone(tmp_path: Path) -> None:
-    other = subprocess.Popen(["sleep", "60"], env={**ENV, "SEGUE_RUN_ID": process_mark(tmp_path / "other")})
+    other = subprocess.Popen(["sleep", "60"], env={**ENV, MARK: process_mark(tmp_path / f"{RUN}-other")})
     try:
 
         async def main() -> None:
@@ -530,7 +531,7 @@ def test_the_mark_of_another_run_is_left_alone(tmp_path: Path) -> None:
 
         anyio.run(main)
         assert other.poll() is None
-        assert marked_processes(process_mark(tmp_path / "other")) == (
+        assert marked_processes(process_mark(tmp_path / f"{RUN}-other")) == (
             [other.pid] if processes.HAS_PROC else []
         )
     finally:
@@ -650,25 +651,25 @@ def test_what_cannot_be_started_says_why_in_one_line(
     start: Callable[[Callable[[], Coroutine[None, None, None]]], object],
 ) -> None:
     async def main() -> None:
-        async with launch(make(tmp_path), env=ENV, run_dir=tmp_path / "run"):
+        async with launch(make(tmp_path), env=ENV, run_dir=tmp_path / RUN):
             pytest.fail("it started")
 
     with pytest.raises(error, match=says) as caught:
         start(main)
     assert type(caught.value) is error
     assert "\n" not in str(caught.value)
-    assert list((tmp_path / "run").iterdir()) == []
+    assert list((tmp_path / RUN).iterdir()) == []
 
 
 def test_a_run_directory_serves_once(tmp_path: Path) -> None:
     async def main() -> None:
         async with launch(
-            Command(argv=("echo", "one"), cwd=tmp_path), env=ENV, run_dir=tmp_path / "run"
+            Command(argv=("echo", "one"), cwd=tmp_path), env=ENV, run_dir=tmp_path / RUN
         ) as running:
             await all_lines(running)
         with pytest.raises(Broken, match="another run"):
-            async with launch(Command(argv=("echo", "two"), cwd=tmp_path), env=ENV, run_dir=tmp_path / "run"):
+            async with launch(Command(argv=("echo", "two"), cwd=tmp_path), env=ENV, run_dir=tmp_path / RUN):
                 pass
 
     anyio.run(main)
-    assert (tmp_path / "run" / "stdout").read_text() == "one\n"
+    assert (tmp_path / RUN / "stdout").read_text() == "one\n"

@@ -46,7 +46,7 @@ def test_what_a_projects_file_may_not_say_is_mentioned_and_its_model_too(segue: 
 
 
 def test_a_misspelt_variable_is_mentioned_once_and_does_no_harm(segue: Program) -> None:
-    ran = segue("run", "t", "hi", "--agent", "rehearsal", SEGUE_MODEL="x", SEGUE_RUN_ID="1")
+    ran = segue("run", "t", "hi", "--agent", "rehearsal", SEGUE_MODEL="x", SEGUE_MARK="1")
     assert ran.code == 0
     assert ran.stderr.count("SEGUE_") == 2
     assert ran.stderr.startswith("segue: SEGUE_MODEL has no effect; did you mean SEGUE_DEFAULTS_MODEL?\n")

@@ -236,6 +236,30 @@ def test_a_rule_holds_between_agents(tmp_path: Path) -> None:
         assert (back.mode, back.text, back.turn["sent"]["text_messages"]) == ("resume", "456", 1)
 
 
+@pytest.mark.parametrize("talk", CLAUDES, indirect=True)
+@pytest.mark.parametrize(
+    ("said", "numbers", "end"),
+    [
+        (f"remember number 456 {'x ' * 33_000} remember number 789", "456, 789", "remember number 789"),
+        ("remember number 456 [[huge 29000]][[say THE END]]", "456", "THE END"),
+    ],
+    ids=["message", "answer"],
+)
+def test_one_turn_that_is_too_long_is_carried_without_its_middle(
+    talk: Talk, said: str, numbers: str, end: str
+) -> None:
+    talk.run(said, "--agent", talk.agent, "--account", talk.agent)
+    carried = switched(talk, "other", "--carry")["carried"]
+    assert (carried["mode"], carried["turns"], carried["omitted"], carried["why"]) == ("raw", 1, False, "")
+    assert 23_900 < carried["bytes"] <= 24_000
+    first = talk.run("what numbers?")
+    assert (first.mode, first.text, first.turn["account"]) == ("recap", numbers, "other"), first.failed()
+    lost = f"[{carried['left_out']:,} bytes left out]"
+    assert (block_count(first), first.sent.count(lost), end in first.sent) == (1, 1, True)
+    later = talk.run("what numbers?")
+    assert (later.mode, later.text, block_count(later)) == ("resume", numbers, 1)
+
+
 @pytest.mark.soak
 @pytest.mark.parametrize("talk", NEWEST, indirect=True)
 def test_a_session_of_60_mb_is_cut_to_the_limit(talk: Talk) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from tests.live.api import serving
-from tests.live.talk import CLAUDES, Talk
+from tests.live.talk import CLAUDES, EVERY, Talk
 
 
 def spend(talk: Talk, share: float = 1.5) -> float:
@@ -55,3 +56,26 @@ def test_a_run_of_the_daemon_waits_and_goes_on(talk: Talk) -> None:
         assert status == 200
         turn = api.finished(run)["turn"]
         assert (turn["status"], turn["mode"], turn["text"]) == ("ok", "resume", "456")
+
+
+AT_WORK = "[[slow 1]][[say done]]"
+BOTH = [each for each in EVERY if str(each.id).startswith(("claude", "codex"))]
+
+
+@pytest.mark.parametrize("talk", BOTH, indirect=True)
+def test_eight_conversations_at_once_stay_within_the_day(talk: Talk) -> None:
+    """Each reserves what the last turn cost before it begins; the others wait, and are asked about in the
+    end."""
+    costs = [float(talk.run(AT_WORK, key=key).turn["cost_usd"]) for key in ("first", "second", "third")]
+    price = costs[-1]
+    assert price > 0
+    talk.config(f"[budgets]\nday = {sum(costs) + 2.5 * price:.9f}")
+    before = len(talk.model.requests)
+    started = [talk.start("run", f"c{n}", AT_WORK, "--json") for n in range(8)]
+    ended = [process.communicate(timeout=300)[0] for process in started]
+    turns = [msgspec.json.decode(out.splitlines()[-1]) for out in ended]
+    kinds = sorted(turn["failure"]["kind"] if turn["failure"] else "done" for turn in turns)
+    assert kinds == ["budget"] * 6 + ["done"] * 2
+    assert sum(turn["cost_usd"] or 0 for turn in turns) <= 2.5 * price
+    asked = [request for request in talk.model.requests[before:] if not request.side]
+    assert len(asked) == 2, "nobody else was sent anything"

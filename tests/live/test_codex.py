@@ -14,14 +14,15 @@ from typing import Any
 import msgspec
 import pytest
 
-from segue.agents.codex.adapter import REHEARSED_MODEL
+from segue.agents.codex.adapter import AGENT, REHEARSED_MODEL
 from segue.core import events as ev
 from segue.core.errors import Misuse
-from segue.core.request import Start
+from segue.core.request import Posture, Request, Start
 from segue.core.tools import DeniedTools
 from segue.core.usage import Totals
 from segue.runner.attempt import Cancel
 from segue.runner.supervisor import Limits
+from tests.live import planted
 from tests.live.harness import Bench, Ran, live
 from tests.live.wire import accounted, carried, last_prompt
 
@@ -282,6 +283,121 @@ def test_a_trusted_repository_stays_read_only_unless_asked(bench: Bench) -> None
     bench.attempt("[[shell touch fresh]][[say done]]")
     bench.resume(first.outcome.session_id, "[[shell touch resumed]][[say done]]")
     assert sorted(path.name for path in bench.cwd.iterdir()) == [".git", "made"] + ["unasked"] * trusted
+
+
+# --- what its own files would add ------------------------------------------------------------------
+
+RULES = 'prefix_rule(pattern=["touch"], decision="allow")\n'
+PLANT = "[[tool mcp__planted/plant {}]][[tool mcp__planted__plant {}]]"
+"""A call of the planted server's tool, as the new version names it and as the old one does."""
+
+
+def add_settings(bench: Bench, text: str) -> None:
+    config = bench.home / "config.toml"
+    config.write_text(f"{config.read_text()}\n{text}\n")
+
+
+def server_settings(bench: Bench) -> str:
+    program, *arguments = planted.server(bench.cwd)
+    command = f"command = {msgspec.json.encode(program).decode()}"
+    return f"[mcp_servers.planted]\n{command}\nargs = {msgspec.json.encode(arguments).decode()}\n"
+
+
+def trust(bench: Bench, folder: Path) -> None:
+    add_settings(bench, f'[projects."{folder}"]\ntrust_level = "trusted"')
+
+
+def plant_rules(bench: Bench, where: str) -> Path:
+    """Rules that let ``touch`` run outside the sandbox: the user's own, or those of a trusted directory."""
+    folder = bench.home / "rules" if where == "home" else bench.cwd / ".codex" / "rules"
+    folder.mkdir(parents=True)
+    (folder / "planted.rules").write_text(RULES)
+    if where == "project":
+        repository(bench)
+        trust(bench, bench.cwd)
+    return folder / "planted.rules"
+
+
+def left(bench: Bench) -> set[str]:
+    return {path.name for path in bench.cwd.iterdir() if not path.name.startswith(".")}
+
+
+@pytest.mark.fact
+@live("codex", NEW, OLD)
+@pytest.mark.parametrize("where", ["home", "project"])
+def test_rules_would_run_a_command_outside_the_sandbox(bench: Bench, where: str) -> None:
+    plant_rules(bench, where)
+    bare(bench, "[[shell touch planted]][[say done]]", "--sandbox=read-only")
+    assert left(bench) == {"planted"}
+
+
+@live("codex", NEW)
+@pytest.mark.parametrize("permission", ["default", "read"])
+@pytest.mark.parametrize("where", ["home", "project"])
+def test_rules_do_not_widen_a_read_only_sandbox(bench: Bench, where: str, permission: str) -> None:
+    plant_rules(bench, where)
+    turn = "[[shell touch {}]][[shell cat *.txt]][[result]]"
+    (bench.cwd / "look.txt").write_text("seen")
+    first = bench.attempt(turn.format("first"), permission=permission)
+    second = bench.resume(first.outcome.session_id, turn.format("second"), permission=permission)
+    assert ["seen" in ran.outcome.text for ran in (first, second)] == [True, True]
+    assert left(bench) == {"look.txt"}
+
+
+@live("codex", OLD)
+@pytest.mark.parametrize("where", ["home", "project"])
+def test_the_old_version_is_not_started_where_rules_would_widen_its_sandbox(bench: Bench, where: str) -> None:
+    """It has no option to ignore them, and follows a directory's rules even if it is not trusted."""
+    file = plant_rules(bench, where)
+    refusals: tuple[tuple[Posture, bool], ...] = (("default", True), ("read", True), ("edit", False))
+    for permission, refused in refusals:
+        request = Request(prompt="hi", cwd=bench.cwd, permission=permission)
+        reason = AGENT.not_in_force(request, bench.runtime, bench.home, bench.env)
+        assert (str(file) in (reason or "")) is refused
+    file.write_text("# nothing\n")
+    request = Request(prompt="hi", cwd=bench.cwd, permission="read")
+    assert AGENT.not_in_force(request, bench.runtime, bench.home, bench.env) is None
+
+
+@live("codex", NEW, OLD)
+@pytest.mark.parametrize("permission", ["default", "read"])
+def test_settings_of_a_trusted_directory_and_those_above_it_are_not_read(
+    bench: Bench, permission: str
+) -> None:
+    repository(bench)
+    below = bench.cwd / "a" / "b"
+    for folder in (bench.cwd, below):
+        (folder / ".codex").mkdir(parents=True)
+        (folder / ".codex" / "config.toml").write_text(server_settings(bench))
+    trust(bench, bench.cwd)
+    bare(bench, f"{PLANT}[[say done]]")
+    assert planted.STARTED in left(bench), "what Codex by itself would do"
+    (bench.cwd / planted.STARTED).unlink()
+    (bench.cwd / planted.WROTE).unlink(missing_ok=True)
+    first = bench.attempt(f"{PLANT}[[say done]]", permission=permission, cwd=below)
+    bench.resume(first.outcome.session_id, f"{PLANT}[[say done]]", permission=permission, cwd=below)
+    assert (first.outcome.text, left(bench)) == ("done", {"a"})
+
+
+@live("codex", NEW, OLD)
+def test_the_users_own_servers_are_not_there_under_read(bench: Bench) -> None:
+    add_settings(bench, server_settings(bench))
+    bench.attempt(f"{PLANT}[[say done]]")
+    assert left(bench) == {planted.STARTED, planted.WROTE}, "the user's settings allow it by default"
+    for name in left(bench):
+        (bench.cwd / name).unlink()
+    ran = bench.attempt(f"{PLANT}[[say done]]", permission="read")
+    assert (ran.outcome.text, left(bench)) == ("done", set())
+
+
+@pytest.mark.fact
+@live("codex", NEW, OLD)
+def test_only_the_new_version_reads_no_instructions_where_trust_is_taken_back(bench: Bench) -> None:
+    """So it is taken back only where the user's settings give it."""
+    (bench.cwd / "AGENTS.md").write_text("the word is quince")
+    assert carried(bench.attempt("hello"), "quince") == 1
+    trust(bench, bench.cwd)
+    assert carried(bench.attempt("hello"), "quince") == (bench.version == OLD)
 
 
 # --- options ---------------------------------------------------------------------------------------

@@ -10,10 +10,13 @@ from typing import Any
 import msgspec
 import pytest
 
+from segue.config.home import home_of
+from segue.config.trust import trust
 from tests.chaos.scenes import until
 from tests.clis import CLIS
 from tests.live.spending import reported_usd
 from tests.live.talk import QUICK, Said, Talk, talking
+from tests.live.test_claude_permissions import call, plant
 
 CLAUDE = [pytest.param(("claude", CLIS["claude"].newest), id=f"claude-{CLIS['claude'].newest}")]
 UP = '```json\n{"escalate": true, "reason": "the disk is full", "failed_checks": ["web"]}\n```'
@@ -34,6 +37,7 @@ def write(talk: Talk, *tiers: dict[str, Any], human: bool = False) -> None:
         if human and n == 1:
             text += '[[tier]]\nname = "person"\nhuman = true\n'
     (talk.cwd / "FLOW.toml").write_text(text)
+    trust(home_of(talk.env), talk.cwd)
 
 
 def escalate(talk: Talk, *options: str) -> dict[str, Any]:
@@ -175,6 +179,92 @@ def test_the_example_suits_every_agent(talk: Talk) -> None:
     (talk.cwd / "prompts" / "observe.md").write_text(f"[[say {DONE}]]")
     told = escalate(talk)
     assert (told["end"], modes(told)) == ("done", ["fresh"]), told
+
+
+BOTH_CLAUDES = [pytest.param(("claude", each), id=f"claude-{each}") for each in CLIS["claude"].versions]
+LOOKS = ("docker ps", "docker ps -a", "docker logs web", "systemctl status web", "df -h")
+RESTARTS = (
+    "docker restart web",
+    "docker compose up -d",
+    "systemctl restart web",
+    "curl -s http://127.0.0.1:9",
+)
+DEPLOYS = ("docker compose down", "ansible-playbook site.yml", "helm upgrade web chart", "helm rollback web")
+NEVER = ("rm -rf data", "docker volume rm data", "docker system prune -f", "git push --force origin main")
+
+
+@pytest.fixture
+def example(talk: Talk) -> Talk:
+    """The example of ``segue init escalate``, among programs that only note how they were called."""
+    programs = Path(talk.env["PATH"].split(":")[0])
+    for name in ("docker", "systemctl", "df", "curl", "ansible-playbook", "helm"):
+        (programs / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {talk.place}/called\n')
+        (programs / name).chmod(0o755)
+    assert talk("init", "escalate").code == 0
+    return talk
+
+
+def tried(talk: Talk, tier: str, commands: tuple[str, ...], then: str) -> None:
+    """Both prompts of a tier of the example try these commands."""
+    calls = " ".join(call("Bash", command=each, description="d") for each in commands)
+    for name in (tier, f"{tier}-full"):
+        file = talk.cwd / "prompts" / f"{name}.md"
+        if file.exists():
+            file.write_text(f"{calls} [[say {then}]]")
+
+
+def called(talk: Talk) -> list[str]:
+    file = talk.place / "called"
+    lines = file.read_text().splitlines() if file.exists() else []
+    file.unlink(missing_ok=True)
+    return lines
+
+
+@pytest.mark.parametrize("talk", BOTH_CLAUDES, indirect=True)
+def test_each_tier_of_the_example_runs_what_it_may_and_nothing_else(example: Talk) -> None:
+    every = (*LOOKS, *RESTARTS, *DEPLOYS, *NEVER)
+    tried(example, "observe", every, UP)
+    tried(example, "safe", every, UP)
+    tried(example, "full", every, DONE)
+    told = escalate(example)
+    assert (told["end"], modes(told)) == ("done", ["fresh", "resume", "resume"]), told
+    kept = [each for each in RESTARTS if " restart " not in each]
+    """The cooldown of tier 3: the service was restarted twice in tier 2."""
+    assert called(example) == [*LOOKS, *LOOKS, *RESTARTS, *LOOKS, *kept, *DEPLOYS]
+
+
+@pytest.mark.parametrize("talk", BOTH_CLAUDES, indirect=True)
+def test_a_dry_run_of_the_example_looks_in_every_tier(example: Talk) -> None:
+    plant(example.cwd, example.home("claude"))
+    every = (*LOOKS, *RESTARTS, *DEPLOYS, *NEVER)
+    for tier, then in (("observe", UP), ("safe", UP), ("full", DONE)):
+        tried(example, tier, every, then)
+    told = escalate(example, "--dry-run")
+    assert (told["end"], modes(told)) == ("done", ["fresh", "resume", "resume"]), told
+    assert called(example) == [*LOOKS] * 3
+
+
+@pytest.mark.parametrize("talk", BOTH_CLAUDES, indirect=True)
+def test_no_tier_of_the_example_edits_a_protected_path(talk: Talk) -> None:
+    assert talk("init", "escalate").code == 0
+    protected = (
+        ".env",
+        ".env.local",
+        ".github/workflows/ci.yml",
+        ".claude/settings.json",
+        "FLOW.toml",
+        "prompts/new.md",
+    )
+    work = ""
+    for name in (*protected, "docs/notes.md"):
+        work += call("Write", file_path=str(talk.cwd / name), content="x")
+    (talk.cwd / "FLOW.toml").rename(talk.cwd / "MINE.toml")
+    (talk.cwd / "prompts" / "observe.md").write_text(f"{work}[[say {UP}]]")
+    for name in ("safe", "safe-full"):
+        (talk.cwd / "prompts" / f"{name}.md").write_text(f"{work}[[say {DONE}]]")
+    assert report(talk("escalate", "MINE.toml", "--json"))["end"] == "done"
+    assert [name for name in protected if (talk.cwd / name).exists()] == []
+    assert (talk.cwd / "docs/notes.md").read_text() == "x"
 
 
 @ON_CLAUDE

@@ -15,6 +15,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from segue.config.home import home_of
+from segue.config.trust import trust
 from segue.rehearsal.log import LoggedRequest
 from segue.turns.composer import GO_ON
 from tests import clis
@@ -78,6 +80,7 @@ def playing(tmp: Path, kind: str) -> Iterator[Talk]:
             text += f'[[tier]]\nname = "t{n}"\nagent = "claude"\nprompt = "{n}.md"\nfull = "{n}.md"\n'
             text += 'permission = "full"\n'
         (tmp / "FLOW.toml").write_text(text)
+        trust(home_of(talk.env), tmp)
         yield talk
         for pid in agents(talk):
             kill(pid)

@@ -15,14 +15,16 @@ from typing import Any
 
 import pytest
 
+from segue.agents.gemini.adapter import AGENT
 from segue.core import events as ev
 from segue.core.outcome import Failure
-from segue.core.request import Start
+from segue.core.request import Request, Start
 from segue.core.tools import DeniedTools
 from segue.core.usage import Usage
 from segue.runner.attempt import Cancel
 from segue.runner.supervisor import Limits
 from tests.clis import CLIS, install
+from tests.live import planted
 from tests.live.harness import Bench, Ran, live
 from tests.live.wire import accounted, carried, last_prompt, said
 
@@ -263,6 +265,118 @@ def test_the_users_own_policies_still_hold(bench: Bench) -> None:
     assert (bench.cwd / "mine").exists()
     ask(bench, '[[tool run_shell_command {"command":"touch read"}]][[say done]]', permission="read")
     assert not (bench.cwd / "read").exists()
+
+
+LS = ("run_shell_command(ls)",)
+BEYOND = ("ls; touch a", "ls && touch b", "ls > c", "ls | tee d", "ls\ntouch e", "touch f", "X=1 ls", "lsof")
+"""Commands that a rule for ``ls`` does not allow."""
+
+
+def runs(command: str) -> str:
+    return f"[[tool run_shell_command {json.dumps({'command': command})}]]"
+
+
+def widen(bench: Bench, *, policy: int | None = 999) -> None:
+    """Plant what would let the shell, writing and a server's tool run: settings and policies of the user and
+    of the directory."""
+    program, *arguments = planted.server(bench.cwd)
+    server = {"command": program, "args": arguments, "trust": True}
+    tools = {"allowed": ["run_shell_command", "write_file"], "autoAccept": True}
+    set_up(bench, tools=tools, mcpServers={"planted": server})
+    own = {"general": {"defaultApprovalMode": "auto_edit"}, "tools": tools, "mcpServers": {"planted": server}}
+    (bench.cwd / ".gemini" / "policies").mkdir(parents=True)
+    (bench.cwd / ".gemini" / "settings.json").write_text(json.dumps(own))
+    if policy is not None:
+        plant_policy(bench, bench.cwd, policy)
+        plant_policy(bench, bench.home, policy)
+
+
+def plant_policy(bench: Bench, folder: Path, priority: int, decision: str = "allow") -> Path:
+    policies = folder / ".gemini" / "policies"
+    policies.mkdir(parents=True, exist_ok=True)
+    names = '["run_shell_command", "write_file", "mcp_planted_plant"]'
+    rule = f'[[rule]]\ntoolName = {names}\ndecision = "{decision}"\npriority = {priority}\n'
+    (policies / "planted.toml").write_text(rule)
+    return policies / "planted.toml"
+
+
+def left(bench: Bench) -> set[str]:
+    return {path.name for path in bench.cwd.iterdir() if not path.name.startswith(".")}
+
+
+@live("gemini")
+def test_under_read_a_rule_runs_its_commands_and_nothing_else_whatever_is_planted(bench: Bench) -> None:
+    """A user's own policy widens the old version: there, it is refused instead."""
+    widen(bench, policy=999 if bench.version == NEW else None)
+    (bench.cwd / "seen.txt").touch()
+    plants = "[[tool mcp_planted_plant {}]][[tool plant {}]]"
+    write = '[[tool write_file {"file_path":"written.txt","content":"x"}]]'
+    prompt = plants + write + "".join(map(runs, BEYOND)) + runs("ls") + "[[result]]"
+    ran = ask(bench, prompt, permission="read", allow_tools=LS)
+    assert "seen.txt" in ran.outcome.text
+    assert left(bench) == {"seen.txt"}
+    assert [result.ok for result in ran.of(ev.ToolResult)] == [False] * (3 + len(BEYOND)) + [True]
+    go_on(bench, ran, prompt, permission="read")
+    assert left(bench) == {"seen.txt"}
+
+
+@live("gemini")
+def test_under_read_without_a_rule_nothing_planted_runs(bench: Bench) -> None:
+    widen(bench, policy=999 if bench.version == NEW else None)
+    plants = "[[tool mcp_planted_plant {}]][[tool plant {}]]"
+    inner = json.dumps({"agent_name": "generalist", "prompt": runs("touch sub")})
+    ran = ask(bench, f"{plants}{runs('touch a')}[[tool invoke_agent {inner}]][[say done]]", permission="read")
+    assert (ran.outcome.text, left(bench)) == ("done", set())
+
+
+@pytest.mark.soak
+@live("gemini", NEW)
+def test_what_the_users_own_policies_refuse_stays_refused(bench: Bench) -> None:
+    plant_policy(bench, bench.home, 1, "deny")
+    ran = ask(bench, f"{runs('ls')}[[say done]]", permission="read", allow_tools=LS)
+    assert [result.ok for result in ran.of(ev.ToolResult)] == [False]
+
+
+@live("gemini", OLD)
+def test_the_old_version_is_not_started_where_a_policy_would_widen_what_is_read_only(bench: Bench) -> None:
+    def why(**more: Any) -> str:
+        request = Request(prompt="hi", cwd=bench.cwd, **{"permission": "read", **more})
+        return AGENT.not_in_force(request, bench.runtime, bench.home, bench.env) or ""
+
+    assert why() == ""
+    file = plant_policy(bench, bench.home, 1)
+    assert (str(file) in why(), why(permission="default")) == (True, "")
+    plant_policy(bench, bench.home, 1, "deny")
+    assert why() == ""
+    assert "planted__plant" in why(allow_tools=("planted__plant",))
+
+
+@pytest.mark.soak
+@live("gemini")
+def test_a_directory_whose_settings_run_commands_is_not_looked_at(bench: Bench) -> None:
+    """Gemini runs them when it starts, before any rule is asked."""
+    file = bench.cwd / ".gemini" / "settings.json"
+    file.parent.mkdir()
+    request = Request(prompt="hi", cwd=bench.cwd, permission="read")
+    hook = {"hooks": [{"type": "command", "name": "h", "command": f"touch {bench.cwd}/hooked"}]}
+    discovery = {"discoveryCommand": f"touch {bench.cwd}/discovered"}
+    for settings in ({"hooks": {"SessionStart": [hook]}}, {"tools": discovery}):
+        file.write_text(json.dumps(settings))
+        assert str(file) in (AGENT.not_in_force(request, bench.runtime, bench.home, bench.env) or "")
+        bare(bench, "hello")
+    assert {"hooked", "discovered"} <= left(bench)
+    file.write_text("{} // nothing")
+    assert AGENT.not_in_force(request, bench.runtime, bench.home, bench.env) is None
+
+
+@pytest.mark.soak
+@live("gemini", NEW)
+def test_a_directorys_settings_do_not_choose_the_mode(bench: Bench) -> None:
+    widen(bench, policy=None)
+    write = '[[tool replace {"file_path":"seen.txt","old_string":"a","new_string":"b","instruction":"x"}]]'
+    (bench.cwd / "seen.txt").write_text("a")
+    ask(bench, f"{write}[[say done]]")
+    assert (bench.cwd / "seen.txt").read_text() == "a"
 
 
 @pytest.mark.soak

@@ -24,6 +24,7 @@ from segue.core.tools import DeniedTools
 from segue.runner.attempt import Cancel
 from segue.runner.supervisor import Limits
 from segue.turns.private_homes import runner_home
+from tests.live import planted
 from tests.live.harness import Bench, Ran, live
 from tests.live.wire import accounted, carried, last_prompt
 
@@ -242,6 +243,87 @@ def test_tools_can_be_allowed_and_denied_and_nothing_saved(bench: Bench) -> None
     assert ran.outcome.session_id is None
     assert list(bench.home.glob("logs/session/session_*")) == []
     assert list(bench.home.glob("logs/session/unified/*")) == []
+
+
+def widen(bench: Bench) -> None:
+    """Settings of the user that always allow the shell, writing and a server's tool."""
+    program, *arguments = planted.server(bench.cwd)
+    always = [f'[tools.{tool}]\npermission = "always"' for tool in ("write_file", "edit", "planted_plant")]
+    shell = '[tools.bash]\npermission = "always"\nallowlist = ["touch", "echo"]'
+    server = (
+        f'[[mcp_servers]]\nname = "planted"\ntransport = "stdio"\ncommand = "{program}"\n'
+        f"args = {msgspec.json.encode(arguments).decode()}"
+    )
+    config = bench.home / "config.toml"
+    config.write_text("\n".join((config.read_text(), server, shell, *always)))
+
+
+BEYOND = ("ls; touch a", "ls && touch b", "ls > c", "ls | tee d", "touch e", "ls $(touch f)", "lsof", "cat x")
+"""Commands that a rule for ``ls`` does not allow."""
+
+
+def left(bench: Bench) -> set[str]:
+    return {path.name for path in bench.cwd.iterdir()} - {planted.STARTED}
+
+
+def program(code: str) -> str:
+    """A call of the 3.x tool by which the model calls others in a program of its own."""
+    return f"[[tool run_typescript {msgspec.json.encode({'code': code}).decode()}]]"
+
+
+PROGRAMS = (
+    "await tools.mcp_planted.plant({})",
+    "await tools.process.start({command: 'touch started'})",
+    "await tools.file_system.bash({command: 'touch shell'})",
+)
+CALLS = "".join(map(program, PROGRAMS))
+
+
+@pytest.mark.fact
+@pytest.mark.soak
+@live("vibe", NEW)
+def test_where_all_is_allowed_a_program_of_the_models_reaches_every_tool(bench: Bench) -> None:
+    widen(bench)
+    bench.attempt(f"{CALLS}[[say done]]", permission="full")
+    assert left(bench) >= {planted.WROTE, "started", "shell"}
+
+
+@live("vibe")
+def test_under_read_nothing_runs_that_the_users_settings_allow(bench: Bench) -> None:
+    widen(bench)
+    ran = bench.attempt(f"[[tool planted_plant {{}}]]{CALLS}{TOUCH.format('a')}", permission="read")
+    assert (ran.outcome.failure, left(bench)) == (None, set())
+    bench.resume(ran.outcome.session_id, TOUCH.format("b"), permission="read")
+    assert left(bench) == set()
+
+
+@pytest.mark.soak
+@live("vibe", NEW)
+def test_under_read_a_servers_tool_runs_if_a_rule_names_it(bench: Bench) -> None:
+    widen(bench)
+    bench.attempt(f"{CALLS}[[say done]]", permission="read", allow_tools=("planted_plant",))
+    assert left(bench) == {planted.WROTE}
+
+
+@live("vibe", NEW)
+def test_under_read_a_rule_runs_its_commands_and_nothing_else_whatever_is_planted(bench: Bench) -> None:
+    widen(bench)
+    (bench.cwd / "seen.txt").touch()
+    shells = "".join(f"[[shell {command}]]" for command in BEYOND)
+    prompt = f"[[write w.txt x]]{shells}[[shell ls -a]][[result]]"
+    bench.attempt(f"{CALLS}[[say done]]", permission="read", allow_tools=("bash(ls)",))
+    assert left(bench) == {"seen.txt"}
+    ran = bench.attempt(prompt, permission="read", allow_tools=("bash(ls)",))
+    assert "seen.txt" in ran.outcome.text
+    assert left(bench) == {"seen.txt"}
+    assert ran.outcome.tools_denied is not None
+    assert (ran.outcome.tools_run, ran.outcome.tools_denied.count) == (1, len(BEYOND) + 1)
+
+
+@live("vibe", OLD)
+def test_the_old_version_refuses_what_it_cannot_narrow(bench: Bench) -> None:
+    with pytest.raises(Misuse, match="cannot allow bash with --permission read"):
+        bench.attempt("hello", permission="read", allow_tools=("bash",))
 
 
 @pytest.mark.soak

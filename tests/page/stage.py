@@ -188,6 +188,7 @@ def flows(daemon: Daemon) -> dict[str, str]:
         git = ["git", "-C", str(root / name), "-c", "user.name=a", "-c", "user.email=a@b.c"]
         for args in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "-m", "first"]):
             subprocess.run([*git, *args], check=True, env=daemon.segue.env)
+    daemon.segue.trust(root / "shop")
     crew = {"coder": {"agent": "rehearsal", "permission": "edit"}, "reviewer": {"agent": "rehearsal"}}
     begun = {}
     done = {"task": "# Stream large exports\n\nNever hold a whole export in memory." + SOURCE * 60, **crew}

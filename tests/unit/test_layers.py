@@ -311,3 +311,44 @@ def test_the_architecture_page_names_files_that_exist() -> None:
         if "<command>" not in name and not name.startswith("tests/"):
             path = name.replace("<agent>", "claude")
             assert (SOURCE / path).exists() or list(SOURCE.rglob(path)), name
+
+
+SAYS = ("_found", "say")
+"""Functions whose arguments are texts for the user."""
+
+
+def calls_git(path: Path) -> list[int]:
+    """The lines where a file starts git: by its name as an argument or the first word of a command."""
+    found = []
+    for node in ast.walk(ast.parse(path.read_text())):
+        given = node.args if isinstance(node, ast.Call) and ast.unparse(node.func) not in SAYS else []
+        given = node.elts[:1] if isinstance(node, ast.List | ast.Tuple) else given
+        for each in given:
+            first = each.values[0] if isinstance(each, ast.JoinedStr) and each.values else each
+            words = first.value if isinstance(first, ast.Constant) else None
+            is_command = isinstance(words, str) and re.match(r"(\S*/)?git(?: |$)", words)
+            if is_command and words != "git snapshot":  # the label of an entry in a transcript
+                found.append(each.lineno)
+    return found
+
+
+def test_git_is_called_in_one_place() -> None:
+    """Elsewhere it would run hooks and filters of the repository."""
+    found = {str(path.relative_to(SOURCE)): calls_git(path) for path in SOURCE.rglob("*.py")}
+    assert [name for name, lines in found.items() if lines] == ["system/git.py"]
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        'run(["git", "status"])',
+        'run(("git", *words))',
+        'run("git status", shell=True)',
+        'run(f"git -C {place} status", shell=True)',
+        'argv = ["/usr/bin/git"]',
+        'which("git")',
+    ],
+)
+def test_a_call_of_git_is_found(code: str, tmp_path: Path) -> None:
+    (tmp_path / "code.py").write_text(f"{code}\n")
+    assert calls_git(tmp_path / "code.py") == [1]

@@ -16,7 +16,7 @@ import msgspec
 from segue.accounts.old_session import OldSession, read_session
 from segue.agents import registry
 from segue.agents.base import Agent, SessionArchive, StoredSession
-from segue.config.schema import STRICTNESS, CarryRule, Config
+from segue.config.schema import Config
 from segue.core import view as history
 from segue.core.carried_block import CarriedBlock, SaidBefore, make_block, turns_of_block
 from segue.core.cut import HeldIndex, ViewIndex, cut
@@ -24,6 +24,7 @@ from segue.core.errors import Misuse
 from segue.core.model import Held, Host, Message, Pin, Voice
 from segue.store.records import Conversation
 from segue.store.store import Store
+from segue.turns.left_session import left_pin, pin_viewer
 from segue.turns.texts import unanswered_notes
 
 
@@ -66,8 +67,7 @@ def old_side(
     messages = store.messages(conversation.id)
     theirs = _known(messages, conversation, config, to)
     pin = _old_pin(store, conversation, to, any(each.id not in theirs for each in messages))
-    scope, login = config.continuity.history, pin.login or history.UNKNOWN
-    viewer = history.Viewer(pin.voice, pin.account, login, config.closed_to(pin.account))
+    scope, viewer = config.continuity.history, pin_viewer(pin, config)
     visible = history.visible(messages, viewer)
     view = history.view(visible, pin.voice, scope)
     parted = cut(HeldIndex(pin.held), ViewIndex(view), scope, ViewIndex(visible))
@@ -83,17 +83,11 @@ def old_side(
 
 def _old_pin(store: Store, conversation: Conversation, to: tuple[str, str, str], is_more: bool) -> Pin:
     """The session to read. ``is_more``: there is something that the new account does not know."""
-    pins = [pin for pin in store.pins(conversation.id) if (pin.voice.agent, pin.account, pin.login) != to]
-    if not pins and is_more:
+    found = left_pin(store.pins(conversation.id), conversation, to)
+    if found is None and is_more:
         raise NothingCarried("no turn was completed under another account, so there is no session to read")
-    if not pins:
+    if found is None:
         raise NothingCarried("nothing was said under another account")
-
-    def nearness(pin: Pin) -> tuple[bool, bool, bool, int]:
-        left = (pin.voice.agent, pin.account) == (conversation.agent, conversation.account)
-        return pin.voice.agent == to[0], left, pin.voice.role == conversation.role, pin.succeeded_ms
-
-    found = max(pins, key=nearness)
     return store.pin(conversation.id, found.voice, found.account, found.login) or found
 
 
@@ -146,7 +140,7 @@ def read_block(
     prompts = sum(each.sender == "user" for delivery in old.kept for each in delivery.messages)
     block = make_block(said, max_bytes, quiet_at=quiet_at, more=more or session.prompts > prompts > 0)
     if block is None and said:
-        raise NothingCarried(f"its last turn alone is over the limit of {max_bytes:,} bytes")
+        raise NothingCarried(f"its last turn cannot be shortened to {max_bytes:,} bytes")
     if block is None:
         raise NothingCarried("nothing was said in it that the new account does not know")
     return block
@@ -173,11 +167,12 @@ def _said(store: Store, old: OldSide, session: OldSession, max_bytes: int) -> tu
 
 
 def _newest(messages: list[Message], max_bytes: int) -> tuple[list[Message], bool]:
-    """The last messages, one more than can fit; and whether there are others before them."""
+    """The last messages, back to where the first turn begins that cannot fit; and whether there are others
+    before them."""
     size = 0
     for at in range(len(messages) - 1, -1, -1):
         size += messages[at].size
-        if size > max_bytes:
+        if size > max_bytes and messages[at].sender == "user":
             return messages[at:], at > 0
     return messages, False
 
@@ -217,18 +212,3 @@ def _file(old: OldSide, cwd: Path, host: Host) -> tuple[StoredSession, SessionAr
 def carried_marks(marks: Iterable[str]) -> tuple[str, ...]:
     """The same marks as those of words that were carried over with consent."""
     return tuple(sorted(map(history.consented, marks)))
-
-
-def strictest(config: Config, marks: Iterable[str], target: str) -> CarryRule:
-    """The strictest rule for these words."""
-    rules = [config.carry_rule(history.account_of(mark), target) for mark in marks]
-    return max(rules, key=STRICTNESS.index, default="allow")
-
-
-def forbidden(config: Config, marks: Iterable[str], target: str) -> str | None:
-    """Why these words must not reach the account; None: they may."""
-    for source in sorted({history.account_of(mark) for mark in marks}):
-        if config.carry_rule(source, target) == "never":
-            names = [name or "no account" for name in (source, target)]
-            return "what was said under {} is never carried over to {}".format(*names)
-    return None

@@ -18,6 +18,7 @@ from segue.core.turn import Turn
 from segue.core.verdicts import Said, say
 from segue.store.records import QUEUED, Conversation
 from segue.store.store import Store
+from segue.turns.gate import may_send
 from segue.turns.prepare import Prepared, prepare, prepare_retry
 from segue.turns.request import NONE
 
@@ -42,9 +43,7 @@ def prepare_under(prepared: Prepared, store: Store, failed: Turn, account: str) 
     )
     under = prepare(ask, prepared.env, store, Path(ask.here))
     limited = (*prepared.limited, prepared.account_name)
-    variables = ask.flow.variables if ask.flow is not None else {}
-    child = msgspec.structs.replace(under.child, env={**under.child.env, **variables})
-    return msgspec.structs.replace(under, transport=prepared.transport, limited=limited, child=child)
+    return msgspec.structs.replace(under, transport=prepared.transport, limited=limited)
 
 
 def bind(store: Store, old: Prepared, new: Prepared, failed: Turn) -> tuple[Conversation, Said]:
@@ -77,7 +76,7 @@ def _may_carry(store: Store, conversation: Conversation, new: Prepared, failed: 
         old = carry.old_side(store, conversation, new.config, to, failed.message)
     except NothingCarried:
         return False
-    return carry.strictest(new.config, old.marks, new.account_name) == "allow"
+    return may_send(new.config, old.marks, new.mark, "policy") is None
 
 
 def _words(old: Prepared, new: Prepared, done: Switched) -> Said:
@@ -93,4 +92,8 @@ def _words(old: Prepared, new: Prepared, done: Switched) -> Said:
     if row.mode == "none":
         return said + say(f"; nothing is carried over: {row.why}", "notice.not_carried", why=row.why)
     turns = "1 turn" if row.turns == 1 else f"{row.turns} turns"
-    return said + say(f", with {turns} carried over", "notice.carried", count=row.turns)
+    said += say(f", with {turns} carried over", "notice.carried", count=row.turns)
+    if not row.left_out:
+        return said
+    lost = f"; {row.left_out:,} bytes of the last turn are left out, because it is too long"
+    return said + say(lost, "notice.carried_cut", bytes=row.left_out)

@@ -26,6 +26,8 @@ from segue.store.records import Conversation
 from segue.store.store import Store
 from segue.system import clock
 from segue.turns.agent_choice import resolve_agent
+from segue.turns.gate import may_send
+from segue.turns.left_session import refused_carry
 from segue.turns.prepare import login_under
 from segue.turns.request import NONE, QueuedRequest
 
@@ -51,6 +53,8 @@ class Switched(msgspec.Struct, frozen=True, kw_only=True):
     carried: CarryRow | None = None
     hidden: int = 0
     """How many messages the new account is not shown."""
+    forbidden: str = ""
+    """Why a rule forbids to carry them over; empty: none does."""
 
 
 class NewSide(msgspec.Struct, frozen=True, kw_only=True):
@@ -115,7 +119,7 @@ def plan_switch(
 def with_summary(plan: SwitchPlan, text: str, cost_usd: float | None, max_bytes: int) -> SwitchPlan:
     """The plan with a summary instead of the turns themselves; if it is too long, with the turns."""
     assert plan.block is not None
-    block = summary_block(text, plan.block.turns, max_bytes, quiet_at=plan.new.agent.facts.expands_at)
+    block = summary_block(text, plan.block, max_bytes, quiet_at=plan.new.agent.facts.expands_at)
     if block is None:
         return without_summary(plan, "the summary is too long, or empty", cost_usd)
     return msgspec.structs.replace(plan, block=block, mode="summary", cost_usd=cost_usd)
@@ -135,9 +139,17 @@ def switch(store: Store, config: Config, plan: SwitchPlan) -> Switched:
     moved = _moved(store, conversation, new, plan.wanted)
     to = (new.agent.facts.name, new.account)
     store.carries.switch(conversation, to, said, row, moved, now_ms, before=plan.wanted.message)
+    stored = store.conversation_by_id(conversation.id) or conversation
     hidden = _hidden(store, conversation, config, new)
+    asks = row is None and hidden > 0
+    refused = refused_carry(store, stored, config, (*to, new.login)) if asks else None
     return Switched(
-        agent=new.agent.facts.name, account=new.account, login=new.login, carried=row, hidden=hidden
+        agent=new.agent.facts.name,
+        account=new.account,
+        login=new.login,
+        carried=row,
+        hidden=hidden,
+        forbidden=refused.message if refused is not None else "",
     )
 
 
@@ -197,9 +209,9 @@ def _moved(
 
 
 def _check_rules(config: Config, old: OldSide, new: NewSide) -> None:
-    forbidden = carry.forbidden(config, old.marks, new.account)
-    if forbidden is not None:
-        raise Misuse(f"{forbidden} ([carry] in config.toml); without --carry, the switch is possible")
+    refused = may_send(config, old.marks, new.mark, "user")
+    if refused is not None:
+        raise Misuse(f"{refused.message} ([carry] in config.toml); without --carry, the switch is possible")
 
 
 def _refuse_repetition(store: Store, conversation: Conversation, old: OldSide, new: NewSide) -> None:
@@ -260,6 +272,7 @@ def _row(plan: SwitchPlan, message: Message | None, now_ms: int) -> CarryRow:
         cost_usd=plan.cost_usd,
         message=message.id if message is not None else None,
         why=plan.why,
+        left_out=block.left_out if block is not None else 0,
     )
 
 

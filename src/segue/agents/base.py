@@ -54,8 +54,9 @@ class Agent(Protocol):
         """Pure: the CLI's home if no account names another."""
 
     def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
-        """Pure, except that it can read the request's attachments, which never change: what to start. Raises
-        ``Misuse`` if this CLI cannot do what is requested."""
+        """Pure, except that it can read the request's attachments, which never change, and settings files in
+        the home and the directory: what to start. Raises ``Misuse`` if this CLI cannot do what is
+        requested."""
 
     def parse(self, line: bytes) -> Sequence[Event]:
         """Pure: one line of output as events. Never raises; what it does not know becomes ``Unknown``."""

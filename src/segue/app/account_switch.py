@@ -19,12 +19,13 @@ from segue.core.laws import Door
 from segue.core.limits import STALE_MS, used_up
 from segue.core.model import Pin
 from segue.core.turn import Turn
-from segue.core.view import UNKNOWN
+from segue.core.view import UNKNOWN, account_mark
 from segue.store.carries import CarryRow
 from segue.store.records import BEGUN, Conversation
 from segue.store.store import Store
 from segue.system import clock
 from segue.turns.agent_choice import resolve_agent
+from segue.turns.gate import may_send
 from segue.turns.prepare import login_under
 from segue.turns.request import NONE, Options
 
@@ -61,6 +62,8 @@ class CarryShown(msgspec.Struct, frozen=True, kw_only=True):
     asked_by: str
     cost_usd: float | None
     why: str
+    left_out: int
+    """How many bytes of the last turn are left out, because that turn alone is over the limit."""
 
 
 class AccountSwitched(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,6 +76,8 @@ class AccountSwitched(msgspec.Struct, frozen=True, kw_only=True):
     """None: nothing should be carried over."""
     hidden: int
     """How many messages the new account is not shown, nor was given by a carry."""
+    forbidden: str | None = None
+    """The rule that forbids to carry them over, in words; null: none does."""
 
 
 def shown(row: CarryRow) -> CarryShown:
@@ -90,6 +95,7 @@ def shown(row: CarryRow) -> CarryShown:
         asked_by=row.asked_by,
         cost_usd=row.cost_usd,
         why=row.why,
+        left_out=row.left_out,
     )
 
 
@@ -127,6 +133,7 @@ async def switch(
         account=done.account or None,
         carried=shown(done.carried) if done.carried is not None else None,
         hidden=done.hidden,
+        forbidden=done.forbidden or None,
     )
 
 
@@ -138,7 +145,7 @@ async def _summarised(workspace: Workspace, plan: SwitchPlan) -> SwitchPlan:
     assert plan.old is not None
     assert plan.block is not None
     carry, pin = workspace.config.carry, plan.old.pin
-    if reason := await run_sync(_unable, workspace, plan.conversation, pin):
+    if reason := await run_sync(_unable, workspace, plan):
         return without_summary(plan, reason)
     key = f"{plan.conversation.key[:150]}~summary-{clock.random_hex(4)}"
     options: Options = {
@@ -163,9 +170,10 @@ async def _summarised(workspace: Workspace, plan: SwitchPlan) -> SwitchPlan:
     return with_summary(plan, turn.text, turn.cost_usd, carry.max_bytes)
 
 
-def _unable(workspace: Workspace, conversation: Conversation, pin: Pin) -> str | None:
+def _unable(workspace: Workspace, plan: SwitchPlan) -> str | None:
     """Why the old account cannot write a summary now; None: it can."""
-    store, config = workspace.store, workspace.config
+    assert plan.old is not None
+    store, config, conversation, pin = workspace.store, workspace.config, plan.conversation, plan.old.pin
     cwd = Path(conversation.cwd or "/")
     try:
         agent, _, account = resolve_agent(pin.voice.agent, pin.account, config, workspace.env, cwd)
@@ -174,6 +182,9 @@ def _unable(workspace: Workspace, conversation: Conversation, pin: Pin) -> str |
     login = login_under(agent, pin.account, account, workspace.env, store)
     if login != (pin.login or UNKNOWN):
         return "another login is active in its account"
+    marks, mine = plan.old.marks, account_mark(pin.voice.agent, pin.account, login)
+    if (refused := may_send(config, marks, mine, "user")) is not None:
+        return refused.message
     now_ms = clock.now_ms()
     limited = used_up(store.limits(pin.voice.agent, pin.account, login), now_ms)
     return "its account is limited" if limited or _refused(store, conversation, pin, now_ms) else None

@@ -66,8 +66,6 @@ async def answers_to(store: Store, call: ChangeCall) -> AsyncGenerator[AnyAnswer
 
 
 def _workspace(store: Store, call: ChangeCall) -> Workspace | None:
-    """With the caller's own configuration. None: that names another store.
-
-    Not as the daemon's own: a change waits for a running turn, as it does in the caller's process."""
+    """With the caller's own configuration. None: that names another store."""
     config = load(call.env, Path(call.cwd))
     return Workspace(call.env, Path(call.cwd), store, config) if config.store.url == store.url else None

@@ -5,6 +5,7 @@ Each is a flow of its own. So a comparison is only the id that the keys of the t
 
 from __future__ import annotations
 
+import os
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -20,8 +21,9 @@ from segue.app.reviews import ReviewOrder, refuse_absent, start_review
 from segue.core.errors import Misuse, NotFound
 from segue.core.flow import FlowState
 from segue.core.usage import Usage
-from segue.flows.review.diff import checked_out, snapshot, worktree
 from segue.system import clock
+from segue.system.files import write_new
+from segue.system.git import WorkTree
 
 if TYPE_CHECKING:
     from segue.app.segue import Segue
@@ -79,12 +81,8 @@ async def start_comparison(
     where = await run_sync(flows.directory_of, at, cwd)
     await run_sync(refuse_absent, order, at, where)
     id_ = clock.new_id() if key is None else sha256(key.encode()).hexdigest()[:26]
-    env = at.child.env
     place = at.home.root / "comparisons" / id_
-    begun = (place / PROMPTS[0]).exists()  # then the second starts from the same tree
-    tree = await run_sync(checked_out if begun else snapshot, place / PROMPTS[0] if begun else where, env)
-    for prompts in PROMPTS:
-        inside = await run_sync(worktree, where, tree, place / prompts, env)
+    for prompts, inside in (await run_sync(_worktrees, at, where, place)).items():
         await start_review(
             segue,
             order if prompts == "delta" else _fresh(order),
@@ -95,6 +93,21 @@ async def start_comparison(
             elsewhere=elsewhere,
         )
     return await run_sync(compare, at, id_)
+
+
+def _worktrees(at: Workspace, where: Path, place: Path) -> dict[Prompts, Path]:
+    """The directory in each of the two worktrees. Both are of the same tree, however often it is begun."""
+    env, git_home = at.child.env, at.home.git
+    user, file = WorkTree(where, git_home, env), place / "tree"
+    if not file.exists():
+        begun = place / PROMPTS[0]
+        tree = WorkTree(begun, git_home, env).checked_out() if begun.exists() else user.write_whole()
+        write_new(file, tree.encode())  # of several processes, the first one says which
+    tree = file.read_text()
+    below = Path(os.path.realpath(where)).relative_to(user.top)
+    for prompts in PROMPTS:
+        user.add_worktree(tree, place / prompts)
+    return {prompts: place / prompts / below for prompts in PROMPTS}
 
 
 def compare(workspace: Workspace, comparison: str) -> Comparison:

@@ -16,7 +16,7 @@ from segue.turns import changes
 from segue.turns.request import utf8
 
 WAIT_S = 2.0
-"""How long a change waits for a running turn."""
+"""How long a change waits for a turn that is over to let go of the conversation."""
 
 
 async def edit(workspace: Workspace, key: str, message: str, text: str, *, cut: bool = False) -> int:
@@ -63,12 +63,11 @@ async def rm(workspace: Workspace, *keys: str, counts_for: str | None = None) ->
 
 
 def held(workspace: Workspace, conversation: Conversation) -> AbstractAsyncContextManager[None]:
-    """Hold a conversation while it is changed. Raises ``InUse`` if a turn of it runs."""
+    """Hold a conversation while it is changed. Raises ``InUse`` at once if a turn of it runs."""
     return held_for_change(
         workspace.store,
         conversation,
         host=workspace.host,
         locks=workspace.home.locks,
         wait_s=WAIT_S,
-        only_for_the_end=workspace.transport == "daemon",
     )

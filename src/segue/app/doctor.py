@@ -27,9 +27,10 @@ from segue.app.shapes import Level, SetupFinding
 from segue.config.home import home_of
 from segue.config.load import load
 from segue.config.schema import Account, Config
-from segue.core.errors import NotInstalled, SegueError
+from segue.core.errors import Misuse, NotInstalled, SegueError
 from segue.core.request import Runtime
 from segue.core.verdicts import NOTHING, Said, say
+from segue.system import git
 from segue.turns.agent_choice import surroundings
 
 LOGIN_SECONDS = 20
@@ -115,6 +116,7 @@ def _surroundings(env: Mapping[str, str]) -> Iterator[SetupFinding]:
     if sys.getfilesystemencoding().lower() not in ("utf-8", "utf8"):
         what = say("the locale is not UTF-8", "doctor.locale")
         yield _found("locale", "warn", what, Said("export LANG=C.UTF-8"))
+    yield _git(env)
     try:
         with socket.create_server(("127.0.0.1", 0)):
             text = "127.0.0.1 is available (for segue rehearse)"
@@ -122,6 +124,18 @@ def _surroundings(env: Mapping[str, str]) -> Iterator[SetupFinding]:
     except OSError as error:
         what = say(f"127.0.0.1 is not available: {error}", "doctor.no_loopback", why=str(error))
         yield _found("loopback", "bad", what, Said("ip link set lo up"))
+
+
+def _git(env: Mapping[str, str]) -> SetupFinding:
+    try:
+        found = git.version(env)
+    except Misuse as error:
+        text = f"git does not work: {error.message}"
+        return _found("git", "warn", say(text, "doctor.broken_git", why=error.message))
+    if found is None:
+        fix = say("install git; only segue review needs it", "doctor.install_git")
+        return _found("git", "note", say("git is not installed", "doctor.no_git"), fix)
+    return _found("git", "ok", say(f"git {found} (for segue review)", "doctor.git", version=found))
 
 
 def _agents(env: Mapping[str, str], config: Config) -> Iterator[SetupFinding]:

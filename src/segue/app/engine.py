@@ -28,7 +28,7 @@ from segue.turns.liveness import lost_runs
 from segue.turns.message import enqueue
 from segue.turns.prepare import Prepared
 from segue.turns.questions import elsewhere
-from segue.turns.queued_run import waits_for_user
+from segue.turns.queued_run import waits_for_answer, waits_for_user
 
 AWAY_PAUSE_S = 1.0
 """The pause before the queue is looked at again while the store is away."""
@@ -187,7 +187,9 @@ class Engine:
     async def _try_again(self, line: Sequence[QueuedRow]) -> None:
         """Try again to start what waits for the user: what was missing may be here now."""
         for row in line:
-            if waits_for_user(row) and row.host == self.workspace.host.name:
+            if not waits_for_user(row) or row.host != self.workspace.host.name:
+                continue
+            if not await run_sync(waits_for_answer, self.workspace.store, row):
                 await run_sync(self.workspace.store.wake, row)
 
     async def _let_wait(self) -> None:

@@ -2,21 +2,30 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Iterable
 from pathlib import Path
+
+import msgspec
 
 from segue.agents import probe
 from segue.app.workspace import Workspace
 from segue.config.home import home_of
+from segue.config.trust import trust_file
 from segue.core.errors import Misuse
 from segue.core.request import Capabilities
 from segue.core.toml import value_text
 from segue.system.files import write_new
 from segue.turns.agent_choice import resolve_agent, surroundings
 
-LOOKING = ("docker ps *", "docker logs *", "systemctl status *", "curl -s *", "df *")
-RESTARTING = ("docker restart *", "docker compose up -d *", "systemctl restart *")
+LOOKING = ("docker ps *", "docker logs *", "systemctl status *", "df *")
+"""Commands that only show something. One that can also send or write files, such as curl, is none of them."""
+RESTARTING = ("curl -s *", "docker restart *", "docker compose up -d *", "systemctl restart *")
 DEPLOYING = ("docker compose down *", "ansible-playbook *", "helm upgrade *", "helm rollback *")
 FORBIDDEN = ("rm -rf *", "docker system prune *", "docker volume rm *", "git push --force *")
+PROTECTED = (".*", ".*/**", "FLOW.toml", "prompts/**")
+"""Files that no tier edits: hidden ones (secrets, settings of agents, the repository itself) and those of
+the escalation."""
 
 TOP = """\
 # An escalation: each tier may do more than the one before, and starts only if that one says so.
@@ -86,7 +95,8 @@ You take over from another agent that watched over the services described below.
 
 
 def write_example(workspace: Workspace, directory: Path, agent: str | None = None) -> list[Path]:
-    """Write ``FLOW.toml`` and its prompts into a directory. Nothing is overwritten."""
+    """Write ``FLOW.toml`` and its prompts into a directory, and trust that ``FLOW.toml`` until it is changed.
+    Nothing is overwritten."""
     name, can = _capabilities(workspace, agent)
     files = {
         "FLOW.toml": _file(name, can),
@@ -98,13 +108,16 @@ def write_example(workspace: Workspace, directory: Path, agent: str | None = Non
         "prompts/full.md": FULL,
         "prompts/full-full.md": BEGIN + FULL.replace("is above", "is in the hand-off"),
     }
-    there = [each for each in files if (directory / each).exists()]
+    there = [each for each in files if os.path.lexists(directory / each)]
     if there:
         raise Misuse(f"{directory / there[0]} exists; nothing was written")
+    if (directory / "prompts").is_symlink():
+        raise Misuse(f"{directory / 'prompts'} is a link; nothing was written")
     for each, text in files.items():
         (directory / each).parent.mkdir(parents=True, exist_ok=True)
         write_new(directory / each, text.encode())
         (directory / each).chmod(0o644)
+    trust_file(workspace.home, directory / "FLOW.toml", files["FLOW.toml"].encode())
     return [directory / each for each in files]
 
 
@@ -118,19 +131,38 @@ def _capabilities(workspace: Workspace, wanted: str | None) -> tuple[str, Capabi
 
 
 def _file(agent: str, can: Capabilities) -> str:
-    shell = _shell(can) if can.allow_tools and can.deny_tools else None
+    shell = _narrowed(can, "bash", "shell", "run_shell_command")
+    lists = _Lists(shell, _narrowed(can, "edit")) if shell is not None else None
     tiers = [
-        _tier("observe", agent, ("observe", "observe"), "read", LOOKING, (), shell),
-        _tier("safe", agent, ("safe", "safe-full"), "edit", (*LOOKING, *RESTARTING), DEPLOYING, shell),
-        _tier("full", agent, ("full", "full-full"), "edit", (*LOOKING, *RESTARTING, *DEPLOYING), (), shell),
+        _tier("observe", agent, ("observe", "observe"), "read", LOOKING, (), lists),
+        _tier("safe", agent, ("safe", "safe-full"), "edit", (*LOOKING, *RESTARTING), DEPLOYING, lists),
+        _tier("full", agent, ("full", "full-full"), "edit", (*LOOKING, *RESTARTING, *DEPLOYING), (), lists),
     ]
     return TOP + "".join(tiers) + (_cooldowns(shell) if shell is not None else "")
 
 
-def _shell(can: Capabilities) -> str | None:
-    """The tool that runs commands, if it can be restricted to some."""
-    narrowed = can.tools.narrowed if can.tools is not None else ()
-    return next((each for each in narrowed if each.lower() in ("bash", "shell", "run_shell_command")), None)
+class _Lists(msgspec.Struct, frozen=True):
+    """The tools whose rules the tiers name: the one that runs commands, and the one that edits files."""
+
+    shell: str
+    editor: str | None
+
+    def allow(self, commands: Iterable[str]) -> str:
+        return f"allow = {value_text([f'{self.shell}({each})' for each in commands])}"
+
+    def deny(self, commands: Iterable[str]) -> list[str]:
+        lines = ["deny = [", *(f"  {value_text(f'{self.shell}({each})')}," for each in commands)]
+        if self.editor is not None:
+            paths = ", ".join(value_text(f"{self.editor}({each})") for each in PROTECTED)
+            lines += ["  # Protected paths: no tier edits these files. Add your own.", f"  {paths},"]
+        return [*lines, "]"]
+
+
+def _narrowed(can: Capabilities, *names: str) -> str | None:
+    """The tool of that name, if it can be restricted to some commands or files."""
+    if can.tools is None or not (can.allow_tools and can.deny_tools):
+        return None
+    return next((each for each in can.tools.narrowed if each.lower() in names), None)
 
 
 def _tier(
@@ -140,9 +172,9 @@ def _tier(
     permission: str,
     allow: tuple[str, ...],
     deny: tuple[str, ...],
-    shell: str | None,
+    lists: _Lists | None,
 ) -> str:
-    lines = [
+    text = [
         "",
         "[[tier]]",
         f'name = "{name}"',
@@ -152,12 +184,9 @@ def _tier(
         f'full = "prompts/{prompts[1]}.md"    # for a new session',
         f'permission = "{permission}"',
     ]
-    if shell is not None:
-        lines += [
-            f"allow = {value_text([f'{shell}({each})' for each in allow])}",
-            f"deny = {value_text([f'{shell}({each})' for each in (*deny, *FORBIDDEN)])}",
-        ]
-    return "\n".join(lines) + "\n"
+    if lists is not None:
+        text += [lists.allow(allow), *lists.deny((*deny, *FORBIDDEN))]
+    return "\n".join(text) + "\n"
 
 
 def _cooldowns(shell: str) -> str:

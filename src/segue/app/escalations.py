@@ -57,7 +57,7 @@ def _add(
     if max_tier is not None and max_tier < 1:
         raise Misuse(f"the highest tier is a number from 1 on, not {max_tier}")
     where = flows.directory_of(workspace, cwd)
-    read = EscalationFile(workspace.cwd / Path(file).expanduser())
+    read = EscalationFile(file, workspace.env, workspace.cwd)
     plan = read.settled(read.read(dry_run=dry_run, max_tier=max_tier), workspace.env, where)
     flows.refuse_busy_tree(workspace, cwd, key)
     given = {"plan": msgspec.to_builtins(plan)}

@@ -22,7 +22,6 @@ from segue.core.turn import Turn
 from segue.flows.aftermath import judge
 from segue.flows.ports import TurnOrder
 from segue.turns import changes
-from segue.turns.request import briefed
 
 DOORS = {"review": Door.REVIEW, "escalate": Door.ESCALATE}
 """By the kind of the flow; the turns of other flows have one door."""
@@ -55,6 +54,11 @@ class FlowTurns:
     def env(self) -> Mapping[str, str]:
         """What an agent without an account would get."""
         return self._workspace.child.env
+
+    @property
+    def git_home(self) -> Path:
+        """Where our own git directories are."""
+        return self._workspace.home.git
 
     def reached(self, run: str) -> ReachedBudget | None:
         """The budget that did not cover the run."""
@@ -99,13 +103,17 @@ class FlowTurns:
             options["fresh_session"] = True
         retried = self._retried(order)
         if retried is None:
-            return self._named(ready_turn(self._workspace, order.conversation, order.text, options), order)
+            return self._named(self._prepared(order, order.text, options), order)
         options.pop("attachments", None)  # the message has them
         options.pop("blank", None)  # the message began anew already: what was done for it is continued
         text = self._workspace.store.texts([retried.id])[retried.id]
         attached = self._workspace.store.attachments([retried.id]).get(retried.id, ())
-        ready = ready_turn(self._workspace, order.conversation, text, options)
+        ready = self._prepared(order, text, options)
         return self._named(ready, order, retried.id, attached)
+
+    def _prepared(self, order: TurnOrder, text: str, options: Options) -> ReadyTurn:
+        place, briefing = order.place, order.briefing
+        return ready_turn(self._workspace, order.conversation, text, options, flow=place, briefing=briefing)
 
     def _named(
         self,
@@ -114,16 +122,11 @@ class FlowTurns:
         retried: str | None = None,
         attached: tuple[Attached, ...] | None = None,
     ) -> ReadyTurn:
-        ask = msgspec.structs.replace(
-            ready.prepared.ask, flow=order.place, briefing=order.briefing, door=self._door(order)
-        )
+        ask = msgspec.structs.replace(ready.prepared.ask, door=self._door(order))
+        prepared = msgspec.structs.replace(ready.prepared, run=order.run, ask=ask)
         if attached is not None:
-            ask = msgspec.structs.replace(ask, attachments=attached)
-        given = ready.prepared.child
-        child = msgspec.structs.replace(given, env={**given.env, **order.place.variables})
-        at = ready.prepared
-        request = briefed(at.request, order.briefing, at.agent, at.runtime)
-        prepared = msgspec.structs.replace(at, run=order.run, ask=ask, child=child, request=request)
+            ask = msgspec.structs.replace(prepared.ask, attachments=attached)
+            prepared = msgspec.structs.replace(prepared, ask=ask)
         return ReadyTurn(self._workspace, prepared, ready.options, retried, may_be_begun=order.may_be_begun)
 
     def _door(self, order: TurnOrder) -> Door:

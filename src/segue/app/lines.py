@@ -191,6 +191,12 @@ class Lines:
                 await run_sync(ask_for_variables, store, queued, ready.missing)
                 return False
             driven = DrivenRun(queued.id, self._running, self._watch)
+
+            def retried_as(run: str) -> None:
+                if (given := self._environments.pop(driven.run, None)) is not None:
+                    self._environments[run] = given
+                driven.retried_as(run)
+
             with driven:
                 turn = await turns.run(
                     ready.prepared,
@@ -200,16 +206,16 @@ class Lines:
                     cancel=driven.cancel,
                     retry_message=ready.retry,
                     accepted=ready.row,
-                    on_run=driven.retried_as,
+                    on_run=retried_as,
                     failover=partial(failover, self._workspace),
                 )
         except StoreAway:
             raise  # it waits on
         except (SegueError, OSError) as error:
-            await self._refuse(queued, Failure("crashed", str(error)))
+            await self._refuse(queued, turns.failure_of(error))
             return True
         if status_of(turn.state) is not None:
-            self._environments.pop(queued.id, None)
+            self._environments.pop(driven.run, None)
         return status_of(turn.state) is not None
 
     async def _refuse(self, queued: QueuedRow, failure: Failure) -> None:

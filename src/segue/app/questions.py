@@ -18,11 +18,13 @@ from segue.app.run_shapes import OpenQuestion, ToolAnswer
 from segue.app.workspace import Workspace
 from segue.core.errors import Conflict, Gone, Misuse, NotFound
 from segue.core.laws import Door
-from segue.core.question import question_names
+from segue.core.outcome import Failure
+from segue.core.question import DROP, GO_ON, question_names
 from segue.store.questions import QuestionRow
 from segue.store.records import BEGUN, QUEUED, TurnRow
 from segue.turns.liveness import liveness_of
 from segue.turns.message import enqueue
+from segue.turns.queued_run import take_out
 from segue.turns.request import NONE
 
 ALLOWED, DENIED = Answer(True), Answer(False, "the user does not allow it.")
@@ -71,12 +73,33 @@ def answer(workspace: Workspace, run: str, given: ToolAnswer) -> str | None:
         return answer_budget(workspace, row, asked, question, given, gone=gone)
     if given.budget is not None:
         raise Misuse("budget is for a question about a budget")
+    if question.kind == "went_on":
+        _answer_parked(workspace, row, asked, given)
+        return None
     told = _answer(question, given)
     if asked.state == "lapsed" or _is_gone(workspace, row):
         return _carried(workspace, row, asked, told)
     if not store.answer(run, asked.id, msgspec.json.encode(told).decode()):
         raise Conflict(ANSWERED)
     return None
+
+
+def _answer_parked(workspace: Workspace, row: TurnRow, asked: QuestionRow, given: ToolAnswer) -> None:
+    """The user wrote while a limit had parked the run: now it goes on, or is dropped."""
+    store, texts = workspace.store, [given.content or "", *map(_text, (given.answers or {}).values())]
+    said = {text.strip().lower() for text in texts} - {""}
+    if said == {DROP} or (given.allow is False and not said):
+        known = store.conversation_by_id(row.conversation)
+        failure = Failure("cancelled", "you dropped it: you wrote since it was parked")
+        if not take_out(store, row, known.key if known is not None else "", failure):
+            raise Conflict(ANSWERED)
+        return
+    if said != {GO_ON} or given.allow is False:
+        raise Misuse(f'answer "{GO_ON}" or "{DROP}"')
+    failed = row.told.failure if row.told is not None else None
+    limit_ms = failed.until if failed is not None and failed.until is not None else 0
+    if not store.go_on_parked(row.id, asked.id, limit_ms if limit_ms > store.clock_ms() else None):
+        raise Conflict(ANSWERED)
 
 
 def _over(row: TurnRow) -> str:

@@ -12,6 +12,7 @@ from segue.agents.base import Answer
 from segue.app.workspace import Workspace
 from segue.core.errors import Misuse, SegueError
 from segue.core.laws import Door
+from segue.core.request import Briefing, FlowPlace
 from segue.core.turn import Mode, Turn
 from segue.runner.attempt import NOBODY, REFUSED, Answerer, Cancel, Listener
 from segue.turns.prepare import Prepared, prepare
@@ -168,18 +169,22 @@ def ready_turn(
     may_be_empty: bool = False,
     repeatable: bool = False,
     door: Door = Door.RUN,
+    flow: FlowPlace | None = None,
+    briefing: Briefing | None = None,
 ) -> ReadyTurn:
     """Prepare a turn. ``answers``: the agent's questions can be answered. ``repeatable``: after a temporary
-    failure, the same text retries this turn. ``door``: how the run comes to be."""
+    failure, the same text retries this turn. ``door``: how the run comes to be. ``flow``, ``briefing``: for
+    the turn of a flow."""
     request = request_from_options(key, text, options, may_be_empty=may_be_empty, answers=answers)
     if request.adopt is not None and door is Door.RUN:
         door = Door.ADOPT
-    request = msgspec.structs.replace(request, via="run" if repeatable else "", door=door)
+    via = "run" if repeatable else ""
+    request = msgspec.structs.replace(request, via=via, door=door, flow=flow, briefing=briefing)
     if not options.get("attachments"):
         return ReadyTurn(workspace, _prepared(workspace, request), options)
     from segue.turns.attachments import load
 
-    files = load(options["attachments"], workspace.cwd)
+    files = load(options["attachments"], workspace.cwd, workspace.env)
     request = msgspec.structs.replace(request, attachments=tuple(each.shown for each in files))
     return ReadyTurn(workspace, msgspec.structs.replace(_prepared(workspace, request), files=files), options)
 

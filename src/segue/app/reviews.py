@@ -14,18 +14,21 @@ from anyio.to_thread import run_sync
 from segue.app import flows
 from segue.app.agents import found_agent
 from segue.app.flow_shapes import Above, FlowShown
+from segue.app.git_directories import tidy_git
 from segue.config.load import load
+from segue.config.named_files import read_typed
 from segue.core.errors import Misuse
 from segue.core.request import Posture
 from segue.flows.definition import built_in
-from segue.flows.review.diff import snapshot
 from segue.flows.review.orders import Memory, ReviewOrder, ReviewResult, RoleOrder, review_order
+from segue.system.git import WorkTree
+from segue.system.named_files import LARGEST
 
 if TYPE_CHECKING:
     from segue.app.segue import Segue
     from segue.app.workspace import Workspace
 
-__all__ = ["Memory", "ReviewCall", "ReviewOptions", "ReviewOrder", "ReviewResult", "RoleOrder"]
+__all__ = ["LARGEST", "Memory", "ReviewCall", "ReviewOptions", "ReviewOrder", "ReviewResult", "RoleOrder"]
 ROLES = ("coder", "reviewer", "coordinator")
 OF_ROLE = ("model", "account", "permission")
 
@@ -46,7 +49,7 @@ class ReviewOptions(TypedDict, total=False):
     memory: Memory | Mapping[str, Memory]
     """For all roles, or by role: ``{"reviewer": "fresh"}``."""
     task_file: str | Path | None
-    """The file that the task is in. It is read again before each round."""
+    """The file that the task is in. It is read again before each round, unless it is a link."""
     coder_model: str | None
     reviewer_model: str | None
     coordinator_model: str | None
@@ -107,9 +110,10 @@ async def start_review(
     """Start a review, and return at once. ``elsewhere``: it is only stored, and the daemon runs it."""
     at = segue.workspace
     where = await run_sync(flows.directory_of, at, cwd)
-    env = at.child.env
     await run_sync(refuse_absent, order, at, where)
-    await run_sync(snapshot, where, env)  # refused without git
+    order = await run_sync(_with_task_file, order, at)
+    await run_sync(WorkTree(where, at.home.git, at.child.env).prepare)  # refused without git
+    await run_sync(tidy_git, at)
     await run_sync(flows.refuse_busy_tree, at, where, key)
     definition = built_in("review")
     given = cast("dict[str, object]", msgspec.to_builtins(_bare(order)))
@@ -119,6 +123,22 @@ async def start_review(
     if not elsewhere:
         await segue.service.flows.start(definition, row)
     return await segue.flows.show(row.id)
+
+
+def read_task(file: str | Path, env: Mapping[str, str], here: Path) -> tuple[str, str | None]:
+    """The task in a file, and where it is read again: not if the file is a link. Raises ``Misuse``."""
+    found = read_typed(file, env, here, said=f"cannot read the task {file}", hint="; - reads stdin")
+    try:
+        return found.data.decode(), None if found.is_link else str(found.path)
+    except UnicodeDecodeError:
+        raise Misuse(f"the task {file} is not UTF-8") from None
+
+
+def _with_task_file(order: ReviewOrder, at: Workspace) -> ReviewOrder:
+    """The order with the place from which the task may be read again."""
+    if order.task_file is None:
+        return order
+    return msgspec.structs.replace(order, task_file=read_task(order.task_file, at.env, at.cwd)[1])
 
 
 def refuse_absent(order: ReviewOrder, at: Workspace, where: Path) -> None:

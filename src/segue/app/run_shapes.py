@@ -116,6 +116,8 @@ class RunShown(msgspec.Struct, frozen=True, kw_only=True):
     """The result, once it is settled."""
     held_by: str | None
     """The run whose failure holds it up, until somebody lets it go on."""
+    waits: Literal["budget"] | None
+    """``budget``: it could begin, but a budget is reserved for turns that run."""
     text: str
     """The text of its message."""
     attachments: tuple[Attached, ...]

@@ -238,6 +238,7 @@ def _shown(workspace: Workspace, row: TurnRow, queued: QueuedRow) -> RunShown:
         place=_place(workspace, queued),
         not_before=queued.not_before_ms,
         held_by=queued.held_by,
+        waits="budget" if row.state == "queued" and queued.waits is not None else None,
         question=questions[0] if questions else None,
         questions=questions,
         continued_by=continued_by(workspace, row.id),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from segue.app.git_directories import tidy_git
 from segue.app.native import MB, OpenSession, catalog_of, refuse_unknown_agents
 from segue.app.session_shapes import (
     CheckReport,
@@ -230,10 +231,13 @@ def plan_prune(
 
 async def prune(workspace: Workspace, plan: PrunePlan) -> PruneResult:
     """Delete what the plan names, each under its lease."""
+    from anyio.to_thread import run_sync
+
     from segue.sessions.prune import prune as delete
 
     catalog = catalog_of(workspace)
     done = await delete(catalog, workspace.store, plan.chosen, plan.idle, catalog.home.locks)
+    await run_sync(tidy_git, workspace)
     rows = tuple(map(_row, done.deleted))
     return PruneResult(
         PruneReport(

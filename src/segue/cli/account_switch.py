@@ -81,21 +81,27 @@ def told(done: dict[str, Any]) -> str:
         return f"Nothing was carried over: {carried['why']}."
     if not hidden:
         return "Nothing was carried over."
+    left = f"Not carried over: {count_in_words(hidden, 'message')}."
+    if done["forbidden"]:
+        return f"{left} A rule forbids it: {done['forbidden']} ([carry] in config.toml)."
     command = f"segue account switch {done['conversation']} {done['account'] or 'none'} --carry"
-    return f"Not carried over: {count_in_words(hidden, 'message')}. To carry them over: {command}"
+    return f"{left} To carry them over: {command}"
 
 
 def _what(carried: dict[str, Any]) -> str:
     turns, size = count_in_words(carried["turns"], "turn"), size_words(carried["bytes"])
-    cost = carried["cost_usd"]
+    cost, left_out, lost = carried["cost_usd"], carried["left_out"], ""
+    if left_out:
+        lost = f"; it is too long, and {left_out:,} bytes of it are left out"
+    if carried["omitted"]:
+        lost += "; earlier turns are left out"
     if carried["mode"] == "summary":
-        return f"Carried over a summary of {turns}, {size}; writing it: {money(cost)}."
-    earlier = "; earlier turns are left out" if carried["omitted"] else ""
+        return f"Carried over a summary of {turns}, {size}{lost}; writing it: {money(cost)}."
     if not carried["why"]:
-        return f"Carried over {turns}, {size}{earlier}."
+        return f"Carried over {turns}, {size}{lost}."
     tried = f"; trying it: {money(cost)}" if cost is not None else ""
-    how = "as it is" if carried["turns"] == 1 else "as they are"
-    return f"Carried over {turns} {how}, {size}{earlier} ({carried['why']}{tried})."
+    how = "" if left_out else " as it is" if carried["turns"] == 1 else " as they are"
+    return f"Carried over {turns}{how}, {size}{lost} ({carried['why']}{tried})."
 
 
 @click.command("audit", short_help="Show what was carried over between accounts.")
@@ -119,5 +125,6 @@ def audit(key: str | None, limit: int, as_json: bool) -> None:
     for row in rows:
         way = f"{row.from_account or 'none'} → {row.to_account or 'none'}"
         what = f"{row.mode}, {count_in_words(row.turns, 'turn')}, {size_words(row.bytes)}"
+        what += f", {row.left_out:,} bytes left out" if row.left_out else ""
         when = datetime.fromtimestamp(row.at / 1000).astimezone().strftime("%Y-%m-%d %H:%M")
         say(f"{when}  {row.conversation}  {way}  {what}  asked by {row.asked_by}  {row.why}".rstrip())

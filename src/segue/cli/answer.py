@@ -18,7 +18,7 @@ from segue.cli.render import words
 from segue.cli.render.output import say, say_json
 from segue.core.budget import asked_in_full, raise_command
 from segue.core.errors import Misuse, NotFound
-from segue.core.question import question_words
+from segue.core.question import DROP, GO_ON, WROTE_SINCE, question_words
 
 if TYPE_CHECKING:
     from segue.app.workspace import Workspace
@@ -142,7 +142,11 @@ def _given(
     if deny:
         return ToolAnswer(tool_use_id=question.id, allow=False, content=text)
     if text is None:
-        raise Misuse("a question takes an answer: segue answer RUN TEXT")
+        raise Misuse(
+            f'answer "{GO_ON}" or "{DROP}"'
+            if question.kind == "went_on"
+            else "a question takes an answer: segue answer RUN TEXT"
+        )
     return ToolAnswer(tool_use_id=question.id, content=text)
 
 
@@ -209,6 +213,8 @@ def asked_in_words(question: OpenQuestion) -> str:
     if question.kind == "environment":
         names = ", ".join(question.variables)
         return f"it needs {names}, not set where it runs; set it, and start the run again: segue answer RUN"
+    if question.kind == "went_on":
+        return f'{WROTE_SINCE} (segue answer RUN "{GO_ON}", or "{DROP}")'
     if question.budget is not None:
         return f"{asked_in_full(question.budget)} ({raise_command('RUN', question.budget)})"
     asked = read_questions(question.questions)

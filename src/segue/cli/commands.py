@@ -91,7 +91,7 @@ COMMANDS = {
     "status": "Show whether the daemon runs, and what it does.",
     "rehearse": "Start a local test model, or run a command with it, at no cost.",
     "init": "Write an example to start from.",
-    "trust": "Let a project's segue.toml declare commands and environments.",
+    "trust": "Let a project's files declare commands and grant permissions.",
     "completion": "Print the shell completion script.",
 }
 """Name and help of each command, so that ``segue --help`` imports none of them."""

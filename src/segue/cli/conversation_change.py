@@ -10,13 +10,14 @@ from binascii import b2a_base64
 from segue.cli.caller import gather_prompt, say_mentions
 from segue.cli.change import change
 from segue.cli.render.output import agreed, say
-from segue.core.errors import Misuse
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
 NOTHING = "the new text is empty; to drop a message, use segue truncate"
+LARGEST_EXPORT = 1 << 30
+"""The most bytes of a file that is imported."""
 KINDS = {"edit": "the edit", "truncate": "the truncation", "retry": "the retry"}
 
 
@@ -44,10 +45,7 @@ def fork(key: str, new_key: str | None = None, *, upto: str | None = None) -> No
 
 
 def import_(file: str, *, key: str | None = None) -> None:
-    try:
-        data = sys.stdin.buffer.read() if file == "-" else _read(os.path.expanduser(file))
-    except OSError as error:
-        raise Misuse(f"cannot read {file}: {error.strerror}") from None
+    data = sys.stdin.buffer.read() if file == "-" else _read(file)
     say(change("import", data=b2a_base64(data, newline=False).decode(), key=key, mentions=True))
 
 
@@ -65,8 +63,13 @@ def rm(keys: Sequence[str], *, yes: bool = False) -> None:
 
 
 def _read(path: str) -> bytes:
-    with open(path, "rb") as file:
-        return file.read()
+    from pathlib import Path
+
+    from segue.config.named_files import read_typed
+
+    hint = "; - reads stdin"
+    said = f"cannot read {path}"
+    return read_typed(path, os.environ, Path.cwd(), said=said, hint=hint, most=LARGEST_EXPORT).data
 
 
 def _messages(count: int) -> str:

@@ -21,7 +21,8 @@ def command() -> None:
 def escalate(directory: Path, agent: str | None) -> None:
     """Write a FLOW.toml with three tiers, and their prompts, into DIRECTORY (default: here).
 
-    The tiers look, make safe repairs, and make all repairs. Change the files to suit your services.
+    The tiers look, make safe repairs, and make all repairs. Change the files to suit your services. Segue
+    trusts the FLOW.toml that it wrote; after you have changed that file: segue trust DIRECTORY.
     """
     from segue.app.escalation_example import write_example
 

@@ -160,6 +160,8 @@ def _line(run: RunShown, text: str) -> str:
     state: str = run.state
     if run.not_before is not None:
         state += f" until {words.moment(run.not_before)}"
+    if run.waits is not None:
+        state += " (a budget is reserved for turns that run)"
     if run.held_by is not None:
         state += f" (held up: {run.held_by} failed)"
     place = [str(run.place)] if run.place is not None else []

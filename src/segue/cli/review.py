@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 POSTURES = click.Choice(get_args(Posture))
 MEMORIES = ("resume", "fresh")
 ROLES = ("coder", "reviewer", "coordinator")
-LARGEST_TASK = 1024 * 1024
 WHO = (
     click.option("--coder", required=True, metavar="AGENT", help="The agent that works on the task."),
     click.option("--reviewer", required=True, metavar="AGENT", help="The agent that judges the changes."),
@@ -100,7 +99,7 @@ def command(
 
     The reviewer gets the changes since its last look, as git sees them, and the output of the checks. Each
     agent continues its own session, so later rounds send only what is new. TASK.md is read again before each
-    round. Nothing is committed.
+    round, unless it is a link. Nothing is committed.
 
     It ends as approved (exit code 0), capped (no approval within --rounds), stalemate or failed (1; 75 if it
     is worth trying again later), or cancelled (130). Ctrl-C pauses it; segue flow resume continues it. With
@@ -182,23 +181,19 @@ def _say(shown: FlowShown, result: ReviewResult) -> None:
 
 
 def _task(name: str) -> tuple[str, str | None]:
-    """The task, and the file that it is in. ``-``: from stdin."""
+    """The task, and the file from which it may be read again. ``-``: from stdin."""
+    import os
     import sys
     from pathlib import Path
 
-    if name == "-":
-        return sys.stdin.buffer.read(LARGEST_TASK).decode(errors="replace"), None
-    path = Path(name).expanduser()
-    try:
-        raw = path.read_bytes()
-    except OSError as error:
-        raise Misuse(f"cannot read the task {name}: {error.strerror}") from None
-    if len(raw) > LARGEST_TASK:
-        raise Misuse(f"the task {name} has more than {LARGEST_TASK // 1024:,} KB")
-    try:
-        return raw.decode(), str(path.absolute())
-    except UnicodeDecodeError:
-        raise Misuse(f"the task {name} is not UTF-8") from None
+    from segue.app.reviews import LARGEST, read_task
+
+    if name != "-":
+        return read_task(name, os.environ, Path.cwd())
+    raw = sys.stdin.buffer.read(LARGEST + 1)
+    if len(raw) > LARGEST:
+        raise Misuse(f"the task has more than {LARGEST >> 20} MB")
+    return raw.decode(errors="replace"), None
 
 
 def _memory(given: tuple[str, ...]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""``segue trust``: allow a project's ``segue.toml`` everything that the user's own configuration can do."""
+"""``segue trust``: let the files of a project do what the user's own can."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from segue.cli.render.output import say
 @click.argument("directory", type=click.Path(path_type=Path), default=".")
 @click.option("--remove", is_flag=True, help="Stop trusting it.")
 def command(directory: Path, remove: bool) -> None:
-    """Let the segue.toml in DIRECTORY (default: here) declare commands, accounts and environments.
+    """Let the files in DIRECTORY (default: here) do what your own can.
 
-    Without trust, it can only set the model, instructions and limits, because a cloned repository is not your
-    own code.
+    Its segue.toml may declare commands, accounts and environments. A FLOW.toml in it, or below it in the same
+    working tree, may let agents change files and run commands. Links in it may lead out of it. Without trust,
+    a segue.toml can only set the model, instructions and limits, and a FLOW.toml can only let agents look,
+    because a cloned repository is not your own code.
     """
     from segue.config import trust
     from segue.config.home import home_of
@@ -26,8 +28,6 @@ def command(directory: Path, remove: bool) -> None:
     place = directory.expanduser()
     if not place.is_dir():
         raise Misuse(f"{place} is not a directory")
-    if not remove and not (place / "segue.toml").is_file():
-        raise Misuse(f"there is no segue.toml in {place.resolve()}; nothing to trust")
     home = home_of(os.environ, Path.cwd())
     (trust.untrust if remove else trust.trust)(home, place)
     say(f"{place.resolve()} is {'no longer ' if remove else ''}trusted")

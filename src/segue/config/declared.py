@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import msgspec
 
+from segue.core.environment import OURS
 from segue.core.json_values import Scalar, path_steps
 from segue.core.outcome import Kind
 
@@ -129,6 +130,12 @@ class WhereUsage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             path_steps(path or "$")
 
 
+def refuse_ours(name: str) -> None:
+    """Raise ``ValueError`` if a variable that an agent is to get is one of Segue's own."""
+    if name.startswith(OURS):
+        raise ValueError(f'has "{name}": agents get no variable of Segue\'s own; remove it')
+
+
 class DeclaredAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One declared agent."""
 
@@ -161,6 +168,8 @@ class DeclaredAgent(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 
     def __post_init__(self) -> None:
         self._check_commands()
+        if self.home_env is not None:
+            refuse_ours(self.home_env)
         places = (*self.session_id, *self.text, *self.error, *self.tool)
         reads_json = self.usage or self.done or any(where.path for where in places)
         if self.output == "text" and reads_json:

@@ -76,6 +76,11 @@ class Home:
         return self.root / "index.db"
 
     @property
+    def git(self) -> Path:
+        """Our own git directories for looks at working trees."""
+        return self.root / "git"
+
+    @property
     def trust(self) -> Path:
         """The directories the user trusts."""
         return self.root / "trust.json"

@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from segue.config import trust
 from segue.config.build import build
 from segue.config.home import Home, home_of, user_home
+from segue.config.named_files import read_typed
 from segue.config.schema import FLAT, LOWER_ONLY, NAMED, PROJECT_KEYS
-from segue.config.source import Source, read_file
-from segue.core.errors import ConfigError
+from segue.config.source import Source, read_file, source_of
+from segue.core.errors import ConfigError, Misuse
 from segue.core.verdicts import Said, say
 
 if TYPE_CHECKING:
@@ -143,7 +144,7 @@ def load(env: Mapping[str, str], cwd: Path) -> Config:
     """The configuration for a run in ``cwd``. Raises ``ConfigError``: one line, with file and line."""
     home = home_of(env)
     tables = _file(home)
-    found, notices, doubted = _add_project(tables, home, cwd, user_home(env))
+    found, notices, doubted = _add_project(tables, env, cwd)
     misspelt = _add_variables(tables, env)
     names_model = doubted is not None and tables.origin(("defaults", "model")) is doubted
     return build(
@@ -190,14 +191,17 @@ def _add_variables(tables: Tables, env: Mapping[str, str]) -> tuple[Said, ...]:
 
 
 def _add_project(
-    tables: Tables, home: Home, cwd: Path, user: Path
+    tables: Tables, env: Mapping[str, str], cwd: Path
 ) -> tuple[Path | None, tuple[Said, ...], Source | None]:
     """Add the project's file. Its path, what was ignored, and the file if its directory is not trusted."""
-    path = find_project(cwd, user)
-    source = read_file(path) if path is not None else None
-    if path is None or source is None:
+    path = find_project(cwd, user_home(env))
+    if path is None:
         return None, (), None
-    if trust.is_trusted(home, path.parent):
+    try:
+        source = source_of(path.name, read_typed(path, env, path.parent).data)
+    except Misuse as error:
+        raise ConfigError(error.message) from None
+    if trust.is_trusted(home_of(env), path.parent):
         tables.add(source)
         return path, (), None
     source.tables, notices = restrict_project(source, tables.values)

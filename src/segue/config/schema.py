@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from segue.config.declared import DeclaredAgent
+from segue.config.declared import DeclaredAgent, refuse_ours
 from segue.core.request import Posture, Questions
 from segue.core.situation import Policy
 from segue.core.usage import Price
@@ -50,6 +50,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True):
     if none can, as ``park``."""
     order: AccountOrder = "most_room"
     """Which of the other accounts comes first."""
+    max_windows: Positive = 12
+    """How often a run waits for the end of a limit that it then meets again, before it fails."""
 
 
 class Budgets(msgspec.Struct, frozen=True, kw_only=True):
@@ -172,6 +174,7 @@ class Account(msgspec.Struct, frozen=True, kw_only=True):
         for name in (*self.env, *self.pass_env):
             if not name or "=" in name or "\0" in name:
                 raise ValueError(f'has "{name}", which is not the name of a variable')
+            refuse_ours(name)
         for name, value in self.env.items():
             if "\0" in value:
                 raise ValueError(f"env.{name} cannot contain a NUL character")

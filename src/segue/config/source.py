@@ -42,8 +42,13 @@ def read_file(path: Path) -> Source | None:
         return None
     except OSError as error:
         raise ConfigError(f"cannot read {path}: {error.strerror}") from None
-    text = _decode(path.name, raw).replace("\r\n", "\n")
-    return Source(path.name, _parse(path.name, text), text)
+    return source_of(path.name, raw)
+
+
+def source_of(name: str, raw: bytes) -> Source:
+    """The contents of a file as a source."""
+    text = _decode(name, raw).replace("\r\n", "\n")
+    return Source(name, _parse(name, text), text)
 
 
 def read_text(name: str, raw: bytes) -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     import msgspec
 
 PREFIX = "SEGUE_"
-OTHERS = ("SEGUE_HOME", "SEGUE_RUN_ID", "SEGUE_DAEMON")
+OTHERS = ("SEGUE_HOME", "SEGUE_MARK", "SEGUE_DAEMON")
 """Our variables that set no key."""
 TESTS = ("SEGUE_TEST_", "SEGUE_SEED")
 _SWITCH = {

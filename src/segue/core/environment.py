@@ -20,6 +20,7 @@ REHEARSAL_KEY = "REHEARSAL_API_KEY"
 """The variable that holds the model's key in a rehearsal."""
 
 OURS = "SEGUE_"
+"""What the names of our variables begin with. No agent gets any of them but the mark of its process."""
 ANY_AGENT = "AI_AGENT"
 """A mark that several CLIs set."""
 
@@ -102,9 +103,13 @@ def child_environment(
     named = dict.fromkeys((*variables.keys, *keys_withheld))
     keys = tuple(name for name in named if not staged or parent.get(name) != staged)
     passed = frozenset(pass_env)
-    own = dict(account_env or {})
+    own = {name: value for name, value in (account_env or {}).items() if not _is_ours(name)}
     hidden = {name for name in parent if name in keys or _is_ours(name) or variables.is_mark(name)}
-    env = {name: value for name, value in parent.items() if name not in hidden or name in passed}
+    env = {
+        name: value
+        for name, value in parent.items()
+        if name not in hidden or (name in passed and not _is_ours(name))
+    }
     env |= own
     withheld = tuple(n for n in keys if parent.get(n) and n not in env)
     return ChildEnvironment(env, withheld, _secrets(parent, env, keys, passed | own.keys()))

@@ -13,6 +13,8 @@ from segue.core.verdicts import Said, failed, listed, passed, say, skipped
 
 NEARLY = 0.9
 """From this share on, a limit is nearly used up."""
+FIRST_MS, LONGEST_MS, DOUBLED = 30_000, 1_800_000, 20
+"""How long a run waits at least that has met a limit again: doubled each time, up to the longest."""
 STALE_MS = 5 * 3_600_000
 """How long a limit is shown whose reset is not known."""
 
@@ -83,6 +85,16 @@ def next_reset(limits: Iterable[Limit], now_ms: int) -> float:
     return min(
         (each.resets_at for each in current(limits, now_ms) if each.resets_at is not None), default=math.inf
     )
+
+
+def wait_until(
+    until_ms: int, now_ms: int, wakes: int, *, first_ms: int = FIRST_MS, longest_ms: int = LONGEST_MS
+) -> int:
+    """Until when a run waits that has met a limit. ``until_ms``: when the limit ends, as the agent says.
+    ``wakes``: how often the run has waited for it, and met it again: each time it waits longer."""
+    if wakes < 1:
+        return until_ms
+    return max(until_ms, now_ms + min(first_ms << min(wakes - 1, DOUBLED), longest_ms))
 
 
 def paid_otherwise(before: Pays, now: Pays) -> Said | None:

@@ -10,6 +10,7 @@ The kinds, and what they mean for the next turn, are the same for every agent:
     rate_limited       a usage limit (``until``: when it ends, if the CLI says so)
     network            the model service could not be reached, or the connection broke
     model_error        the model service failed or answered nonsense
+    refused            the model service declined because of what was asked or answered
     tool_denied        no answer came after a tool was refused, or the caller counts a refusal as a failure
     timeout            our time limit, or the CLI's own limit of turns, time or money
     cancelled          the user stopped it
@@ -42,6 +43,7 @@ Kind = Literal[
     "rate_limited",
     "network",
     "model_error",
+    "refused",
     "tool_denied",
     "timeout",
     "cancelled",
@@ -65,7 +67,7 @@ EndedBy = Literal["cancelled", "timeout", "flood"]
 CUT_SHORT: frozenset[Kind] = frozenset({"cancelled", "killed", "timeout"})
 """Failures after which it is not known how far the turn got."""
 
-BROKEN_OFF: frozenset[Kind] = CUT_SHORT | {"network", "model_error", "crashed", "protocol"}
+BROKEN_OFF: frozenset[Kind] = CUT_SHORT | {*("network", "model_error", "refused", "crashed", "protocol")}
 """Failures in which the model may have been working although no usage was reported."""
 DOUBT = "what it did is not known"
 """Added to a failure after which it is not known whether tools ran."""

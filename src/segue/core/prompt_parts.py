@@ -125,6 +125,7 @@ _WHY = {
     "network": "the model could not be reached",
     "not_installed": "the agent was not installed",
     "rate_limited": "the usage limit was reached",
+    "refused": "the model service declined",
     "session_busy": "the conversation was busy",
     "timeout": "a limit was reached",
     "tool_denied": "a tool was refused",

@@ -14,9 +14,10 @@ class OpenQuestion(msgspec.Struct, frozen=True, kw_only=True):
     """What is asked in a run, and nobody has answered yet."""
 
     id: str
-    kind: Literal["question", "permission", "environment", "budget"]
+    kind: Literal["question", "permission", "environment", "budget", "went_on"]
     """``environment``: the run cannot start before the variables that it names are set. ``budget``: it cannot
-    start before the budget is raised."""
+    start before the budget is raised. ``went_on``: a limit has parked it, and the user has written since: it
+    goes on if the answer is ``go on``."""
     tool_use_id: str | None = None
     questions: Any = None
     """Of a question: what the agent's tool was called with."""
@@ -52,12 +53,24 @@ def open_question(event: Question | Permission, now_ms: int) -> OpenQuestion:
     )
 
 
+GO_ON, DROP = "go on", "drop it"
+"""The answers to the question about a parked run."""
+WROTE_SINCE = "you wrote since this message was parked: go on with it, or drop it?"
+
+
+def wrote_since(name: str, now_ms: int) -> OpenQuestion:
+    """What the user is asked who writes while a run is parked by a limit."""
+    return OpenQuestion(id=name, kind="went_on", asked=now_ms)
+
+
 def question_words(asked: OpenQuestion) -> str:
     """What is asked, in words."""
     if asked.kind == "permission":
         return f"wants to use {asked.tool}"
     if asked.kind == "environment":
         return f"needs {', '.join(asked.variables)}"
+    if asked.kind == "went_on":
+        return WROTE_SINCE
     if asked.budget is not None:
         return reached_in_words(asked.budget)
     return next(filter(None, question_names(asked.questions)), "has a question")

@@ -8,19 +8,22 @@ Native arguments: what a caller passes on to the CLI, except what Segue sets its
 import re
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from segue.core.errors import Misuse
 from segue.core.tools import Tools
 
+if TYPE_CHECKING:
+    from segue.core.verdicts import Said
+
 Posture = Literal["default", "read", "edit", "full"]
 """What the agent may do without asking.
 
 ``default``: what its own settings allow when no user can be asked, but only reading if the CLI would grant
-itself more; ``read``: only read; ``edit``: also change files in the working directory; ``full``: everything,
-without a sandbox. Only the caller chooses it.
+itself more; ``read``: only look, and what is allowed by name, whatever its settings allow; ``edit``: also
+change files in the working directory; ``full``: everything, without a sandbox. Only the caller chooses it.
 """
 
 Unit = Literal["bytes", "characters"]
@@ -112,6 +115,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
     tools: Tools | None = None
     """The tool names it accepts in both lists; None: unknown, so any name is passed on."""
     postures: tuple[Posture, ...] = ("default",)
+    unable_to_read: tuple[str, ...] = ()
+    """The options that its CLI lacks to keep to the posture ``read`` whatever its settings allow."""
     replays: bool = False
     """A resumed run prints the whole history again before what is new."""
     compacts: bool = False
@@ -170,6 +175,10 @@ class Command(msgspec.Struct, frozen=True, kw_only=True):
     inherited: Inherited | None = None
     """None: what it has from the process that starts it."""
     files: dict[Path, str] = {}
+    secrets: tuple[str, ...] = ()
+    """Values in the files that no output may show."""
+    notices: "tuple[Said, ...]" = ()
+    """What the user should know about how this CLI takes the request."""
     offers: tuple[str, ...] = ()
     """In words: everything in the request that changes the tools that the model is shown. As long as it
     stays the same, the prompt of a resumed session begins as before, and a cache can serve it."""

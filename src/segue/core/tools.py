@@ -69,11 +69,11 @@ def changing(tools: Tools | None, rules: Iterable[str]) -> tuple[str, ...]:
 
 
 def bare(tools: Tools | None, rules: Iterable[str]) -> tuple[str, ...]:
-    """The rules that give an agent's own tool that may write or run something as a whole, without a pattern
-    in brackets."""
+    """The rules that give an agent's own tool that may write or run something as a whole: without a pattern
+    in brackets, or with one that fits everything, such as ``*``."""
     if tools is None:
         return ()
-    return tuple(rule for rule in changing(tools, rules) if rule in tools.names)
+    return tuple(rule for rule in changing(tools, rules) if _is_whole(tools, rule))
 
 
 def unknown(tools: Tools, name: str) -> str:
@@ -99,6 +99,13 @@ def _is_other(tools: Tools, name: str) -> bool:
     if not tools.others or re.fullmatch(tools.others, name) is None:
         return False
     return not _close(name, tools.names, SLIP)
+
+
+def _is_whole(tools: Tools, rule: str) -> bool:
+    brackets = re.fullmatch(_NARROWED, rule)
+    if brackets is None:
+        return rule in tools.names
+    return brackets[1] in tools.names and not any(map(str.isalnum, brackets[2]))
 
 
 def _meant(tools: Tools, name: str) -> str | None:

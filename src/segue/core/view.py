@@ -128,9 +128,11 @@ def visible(messages: Sequence[Message], viewer: Viewer) -> list[Message]:
     """What the viewer may see, from the point where its voice was last started over.
 
     An account is a wall, and so is its login: a message that may repeat words said under another account or
-    login of the same agent is hidden. So is what is closed to the viewer, of any agent.
+    login of the same agent is hidden. So is what is closed to the viewer, of any agent. A carried block is
+    for those who may not see what it repeats: others are shown the original messages, as they are now.
     """
-    seen = in_front(messages, viewer)
+    passes = _passing(viewer)
+    seen = [each for each in in_front(messages, viewer) if not _repeats(each, passes)]
     blanks = (at for at in range(len(seen) - 1, -1, -1) if seen[at].blank and seen[at].voice == viewer.voice)
     return seen[next(blanks, 0) :]
 
@@ -190,18 +192,30 @@ def _slice_marks(messages: Sequence[Message], voice: Voice) -> list[tuple[str, i
     return [(message.id, message.revision) for message in own_slice(messages, voice)]
 
 
+def _repeats(message: Message, passes: Callable[[str], bool]) -> bool:
+    """Whether it is a carried block whose original messages are on this side of the wall."""
+    if message.kind != "carried":
+        return False
+    return all(passes(plain(mark)) for mark in message.under if is_consented(mark))
+
+
 def _in_front(messages: Sequence[Message], viewer: Viewer) -> set[tuple[str, ...]]:
     """The values of ``under`` on this side of the wall. There are only a few distinct ones."""
+    passes = _passing(viewer)
+    return {value for value in {message.under for message in messages} if all(map(passes, value))}
+
+
+def _passing(viewer: Viewer) -> Callable[[str], bool]:
+    """Whether words with a mark are on this side of the wall."""
     agent, closed = viewer.voice.agent, viewer.closed
     prefix = f"{agent}/"
     mine = (account_mark(agent, viewer.account, viewer.login), old_account_mark(agent, viewer.account))
-    values = {message.under for message in messages}
 
     def passes(mark: str) -> bool:
         barred = mark.startswith(prefix) or (closed is not None and closed(account_of(mark)))
         return mark in mine or not barred
 
-    return {value for value in values if all(map(passes, value))}
+    return passes
 
 
 def account_of(mark: str) -> str:

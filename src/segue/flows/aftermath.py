@@ -41,8 +41,9 @@ def judge(turn: Turn, tries: int, now_ms: int) -> Aftermath:
     if failure is None or failure.kind == "cancelled":
         return DONE
     if failure.kind == "rate_limited":
-        until = failure.until if failure.until is not None and failure.until > now_ms else None
-        return Aftermath("later", until or now_ms + pause_ms(tries))
+        until = failure.until if failure.until is not None and failure.until > now_ms else 0
+        least = now_ms + pause_ms(tries) if tries > 1 or not until else 0
+        return Aftermath("later", max(until, least))
     if tries >= MOST_TRIES:
         return DONE
     if failure.kind == "killed":

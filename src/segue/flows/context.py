@@ -65,6 +65,11 @@ class Flow:
         return self._port.env
 
     @property
+    def git_home(self) -> Path:
+        """Where our own git directories are, for those flows that come with Segue."""
+        return self._port.git_home
+
+    @property
     def label(self) -> str:
         return self._journal.flow.label
 

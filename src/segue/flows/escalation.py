@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -214,13 +214,13 @@ class Chain:
 
     def _options(self, tier: Tier, before: Before) -> Options:
         """The tier's own, and nothing of what the tiers before it had."""
-        allow = self._plan.tiers[0].allow if self._plan.dry_run else tier.allow
+        allow = self._plan.allowed(tier)
         options: Options = {
             "role": ROLE,
             "agent": tier.agent,
             "account": tier.account or NONE,
             "model": tier.model or NONE,
-            "permission": "read" if self._plan.dry_run else tier.permission,
+            "permission": self._plan.permission(tier),
             "allow_tools": tuple(tool for tool in allow if tool not in before.denied) or (NONE,),
             "deny_tools": (*tier.deny, *before.denied) or (NONE,),
             "budget": NONE,
@@ -249,15 +249,20 @@ class Chain:
         past = [Done(*row) for row in store.actions_since(self._plan.name, since_ms)]
         found = tuple(states(cooldowns, past, now_ms))
         told = {"schema": 1, "at": now_ms, "cooldowns": cooldowns, "done": found}
-        path = self._directory / "cooldowns.json"
+        return Before(cooldowns=found, denied=denied(cooldowns, found), file=self._write_down(told))
+
+    def _write_down(self, told: Mapping[str, object]) -> str | None:
+        """Write a file that the agent can read. Returns its name; None if it would not be written here,
+        because the directory for it is a link of somebody's."""
+        if self._directory.parent.is_symlink():
+            return None
         self._directory.mkdir(parents=True, exist_ok=True)
         ignored = self._directory.parent / ".gitignore"
         if not ignored.exists():
             files.write_whole(ignored, b"*\n")
+        path = self._directory / "cooldowns.json"
         files.write_whole(path, msgspec.json.format(msgspec.json.encode(told), indent=2))
-        return Before(
-            cooldowns=found, denied=denied(cooldowns, found), file=os.path.relpath(path, self._flow.cwd)
-        )
+        return os.path.relpath(path, self._flow.cwd)
 
     def _after(self, n: int, signal: Signal | None) -> After:
         """Note what the tier did. In a dry run, only what its tools show."""

@@ -16,10 +16,11 @@ from segue.core.request import Posture
 Positive = Annotated[int, Meta(ge=1)]
 Above = Annotated[float, Meta(gt=0)]
 NEVER: tuple[Kind, ...] = (
-    *("rate_limited", "network", "model_error", "session_busy", "session_rejected", "auth", "untrusted"),
-    *("cancelled", "killed", "not_installed", "unsettled"),
+    *("rate_limited", "network", "model_error", "refused", "session_busy", "session_rejected", "auth"),
+    *("untrusted", "cancelled", "killed", "not_installed", "unsettled"),
 )
-"""Failures that no tier can do anything about: limits, networks, logins, and what came from outside."""
+"""Failures that no tier can do anything about: limits, networks, logins, what the model service declines, and
+what came from outside."""
 MAY: tuple[Kind, ...] = tuple(kind for kind in get_args(Kind) if kind not in NEVER)
 """Failures that can escalate."""
 HAND_OFF_BYTES = 24_000
@@ -98,6 +99,8 @@ class Tier(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     budget: float | None = None
     timeout: float | None = None
     max_turns: int | None = None
+    carry: bool = False
+    """Its hand-off may have what was said under another account. The file that says so is trusted."""
 
 
 class EscalationPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -109,6 +112,18 @@ class EscalationPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     policy: Policy = Policy()
     cooldowns: tuple[Cooldown, ...] = ()
     dry_run: bool = False
+
+    def permission(self, tier: Tier) -> Posture:
+        """What the tier's agent may do; in a dry run only look."""
+        return "read" if self.dry_run else tier.permission
+
+    def allowed(self, tier: Tier) -> tuple[str, ...]:
+        """The tools that the tier is allowed by name; in a dry run those of the first tier, if that one only
+        looks, with the same agent."""
+        first = self.tiers[0]
+        if not self.dry_run:
+            return tier.allow
+        return first.allow if (first.permission, first.agent) == ("read", tier.agent) else ()
 
     @property
     def highest(self) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Protocol
 
 import msgspec
@@ -37,6 +38,11 @@ class TurnPort(Protocol):
     @property
     def env(self) -> Mapping[str, str]:
         """The environment of programs that a flow runs itself."""
+        ...
+
+    @property
+    def git_home(self) -> Path:
+        """Where our own git directories are."""
         ...
 
     def reached(self, run: str) -> ReachedBudget | None:

@@ -16,15 +16,8 @@ from segue.core.model import Host
 from segue.store.flows import Flows
 from segue.store.leases import judge
 from segue.store.store import Store
+from segue.system.named_files import working_tree
 from segue.system.processes import attempt_lives, is_near, machine_id, short_name
-
-
-def working_tree(directory: Path) -> Path:
-    """The root of the working tree that contains the directory; without version control, the directory."""
-    for each in (directory, *directory.parents):
-        if (each / ".git").exists():
-            return each
-    return directory
 
 
 def tree_lease(directory: Path, host: Host) -> str:

@@ -2,7 +2,8 @@
 
     [[say TEXT]]                     answer with this text
     [[think TEXT]]                   think this before what follows
-    [[tool NAME {JSON}]]             call this tool; continue with the next directive after its result
+    [[tool NAME {JSON}]]             call this tool; continue with the next directive after its result.
+                                     `NAMESPACE/NAME`: one in a namespace that the request does not declare
     [[shell COMMAND]]                call the shell tool that the request declares
     [[read FILE]]  [[write FILE TEXT]]
     [[ask QUESTION | A | B]]         ask the user, by a tool if one is declared, else as text
@@ -12,6 +13,8 @@
     [[slow SECONDS [PIECES]]]        spread what follows over this time
     [[huge BYTES]]  [[empty]]        an answer of this many bytes; an empty answer
     [[context-full [stream]]]        the provider's own "too long"; with `stream` as an event of a stream
+    [[decline [prompt [stream]]]]    the provider stops the answer here for its content; with `prompt` it
+                                     refuses what is asked; with `stream` as an event of a stream
     [[error STATUS [retry-after S] [times N]]]   refuse; with `times` only the first N requests of this turn
     [[limit WINDOW USED [SECONDS]]]  tell that this part of a usage limit is used: `[[limit 5h 0.82 3600]]`
     [[drop]]                         close the connection in the middle of the text
@@ -90,6 +93,11 @@ class ContextFull(Struct, frozen=True):
     streamed: bool = False
 
 
+class Decline(Struct, frozen=True):
+    prompt: bool = False
+    streamed: bool = False
+
+
 class Error(Struct, frozen=True):
     status: int
     retry_after: float | None = None
@@ -114,6 +122,7 @@ Directive = (
     | Together
     | Empty
     | ContextFull
+    | Decline
     | Error
     | Broken
     | Limit
@@ -122,7 +131,7 @@ TOOLS = (UseTool, Shell, Read, Write, AskUser)
 
 _OPENING = re.compile(r"\[\[\s*([a-z][a-z-]*)\b[ \t]*")
 _CLOSING = re.compile(r"\]\](?!\])")
-_TOOL_INPUT = re.compile(r"[\w.:-]+\s+(?=\{)")
+_TOOL_INPUT = re.compile(r"[\w.:/-]+\s+(?=\{)")
 _ERROR = re.compile(r"(\d{3})(?:\s+retry-after\s+([\d.]+))?(?:\s+times\s+(\d+))?$")
 
 
@@ -222,6 +231,7 @@ _READERS: dict[str, Callable[[str], Directive]] = {
     "huge": lambda size: Say(_filler(int(size))),
     "empty": lambda _: Empty(),
     "context-full": lambda how: ContextFull(how == "stream"),
+    "decline": lambda what: Decline(what.startswith("prompt"), what.endswith("stream")),
     "error": _error,
     "limit": _limit,
     "drop": lambda _: Broken("dropped"),

@@ -20,7 +20,7 @@ from segue.rehearsal.types import Action, Ask, Call, Fault, Hang, Limit, Part, R
 from segue.rehearsal.wire.common import compact
 
 _CUT_OFF = "This answer is going to be cut off before it comes to its"
-Move = Part | d.Slow | d.Together | d.Empty | d.ContextFull | d.Error | d.Broken | Limit
+Move = Part | d.Slow | d.Together | d.Empty | d.ContextFull | d.Decline | d.Error | d.Broken | Limit
 
 
 class Scene(Struct, frozen=True):
@@ -61,6 +61,8 @@ class Script:
                     return Fault(status, retry_after=retry_after, limits=limits)
                 case d.ContextFull(streamed):
                     return Fault(400, context=True, streamed=streamed)
+                case d.Decline(prompt=True, streamed=streamed):
+                    return Fault(400, declined=True, streamed=streamed)
                 case d.Broken("hang"):
                     return Hang()
         return _reply(group)
@@ -141,13 +143,14 @@ def _reply(group: list[Move]) -> Reply:
     spoken = any(isinstance(part, Text | Call) for part in parts)
     if broken and not spoken:
         parts.append(Text(_CUT_OFF))
-    elif not spoken and not any(isinstance(move, d.Empty) for move in group):
+    elif not spoken and not any(isinstance(move, d.Empty | d.Decline) for move in group):
         parts.append(Text("Done."))
     return Reply(
         tuple(parts),
         seconds=slow.seconds if slow else 0.0,
         pieces=slow.pieces if slow else None,
         ending=broken or "whole",
+        declined=any(isinstance(move, d.Decline) for move in group),
         limits=_limits(group),
     )
 
@@ -170,6 +173,8 @@ def _plain(ask: Ask, turn: CurrentTurn) -> Reply:
 
 def _name(action: Action) -> str:
     match action:
+        case Fault(declined=True) | Reply(declined=True):
+            return "decline"
         case Fault(status, context):
             return "context-full" if context else f"error:{status}"
         case Hang():

@@ -18,7 +18,7 @@ def call_part(wish: Wish, tools: tuple[Tool, ...]) -> Part:
     """The tool call for a directive, or a text that says that there is no such tool."""
     match wish:
         case UseTool(name, arguments):
-            return Call(_named(tools, (name,)) or Tool(name), arguments)
+            return Call(_named(tools, (name,)) or _undeclared(name), arguments)
         case Shell(command):
             return _shell(command, tools)
         case Read(file):
@@ -33,6 +33,12 @@ def call_part(wish: Wish, tools: tuple[Tool, ...]) -> Part:
 def _named(tools: tuple[Tool, ...], names: tuple[str, ...]) -> Tool | None:
     declared = {tool.name: tool for tool in reversed(tools)}
     return next((declared[name] for name in names if name in declared), None)
+
+
+def _undeclared(name: str) -> Tool:
+    """A tool that the request does not declare; ``NAMESPACE/NAME`` for one inside a namespace."""
+    namespace, _, plain = name.rpartition("/")
+    return Tool(plain, namespace=namespace)
 
 
 def _shell(command: str, tools: tuple[Tool, ...]) -> Part:

@@ -108,6 +108,8 @@ class Reply(Struct, frozen=True):
     seconds: float = 0.0
     pieces: int | None = None
     ending: Literal["whole", "dropped", "malformed", "garbage"] = "whole"
+    declined: bool = False
+    """The provider stopped it for what it says."""
     limits: tuple[Limit, ...] = ()
 
 
@@ -116,6 +118,8 @@ class Fault(Struct, frozen=True):
 
     status: int
     context: bool = False
+    declined: bool = False
+    """The provider declines for what is asked."""
     streamed: bool = False
     retry_after: float | None = None
     limits: tuple[Limit, ...] = ()

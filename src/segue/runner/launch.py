@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from segue.core.environment import OURS
 from segue.core.errors import Misuse, NotInstalled, SegueError
 from segue.core.stream import LineSplitter, Oversize, StreamLine
 from segue.runner.supervisor import Child, Limits, Supervisor
@@ -54,7 +55,8 @@ async def launch(
     limits: Limits = DEFAULTS,
     claims: Sequence[int] = (),
 ) -> AsyncIterator[Running]:
-    """Start ``command`` in the environment ``env`` plus its own, with its output in ``run_dir``.
+    """Start ``command`` in the environment ``env`` plus its own, with its output in ``run_dir``. Of our
+    variables it gets the mark alone.
 
     However the block is left, no process of the group outlives it. Raises ``NotInstalled`` or ``Misuse`` if
     it cannot be started. ``claims``: open files whose locks the process also holds.
@@ -65,7 +67,8 @@ async def launch(
         capture = stack.enter_context(closing(Capture(run_dir)))
         growth = FileWatch(capture.stdout, capture.stderr)
         stdin = stack.enter_context(closing(Stdin()))
-        full_env = {**env, **command.env, MARK: run_mark}
+        given = {name: value for name, value in {**env, **command.env}.items() if not name.startswith(OURS)}
+        full_env = {**given, MARK: run_mark}
         process, unsent = await _start(command, full_env, run_dir, stdin, capture, claims)
         life = Supervisor(process, capture, limits, run_mark)
         running = Running(process.pid, life, capture, stdin, limits, run_mark)

@@ -74,7 +74,8 @@ async def rehearse(
         except NotInstalled:
             return Rehearsal(None, say(f"{label} is not installed here", "repair.not_installed", agent=label))
         _copy_files(session, home)
-        outcome = await attempt(_task(agent, runtime, session, cwd, home, place / "run", surroundings))
+        run_dir = place / place.name
+        outcome = await attempt(_task(agent, runtime, session, cwd, home, run_dir, surroundings))
     failure = outcome.failure
     if failure is not None:
         refused = failure.kind in REFUSED or failure.status == 400

@@ -91,9 +91,22 @@ class Budgets(Queue):
         """Record the budget that a run waits for, until it begins."""
         self._db.run(_SQL.wait_for, id=run, budget=budget)
 
+    def still_waits(self, run: str) -> tuple[bool, bool]:
+        """Whether a run may still begin, and whether somebody has asked to cancel it."""
+        row = self._db.one(_SQL.still_waits, id=run)
+        # One that only stood still for long may have been taken for dead and withdrawn.
+        return (False, False) if row is None else (row[0] in ("queued", "withdrawn"), row[1] is not None)
+
     def in_front(self, run: str, budget: str) -> list[str]:
         """The runs that wait longer for the same budget."""
         return [row[0] for row in self._db.all(_SQL.in_front, id=run, budget=budget)]
+
+    def reservations(self) -> tuple[int, float, int]:
+        """Another value if a budget may cover more than before: how many runs have begun, what is reserved
+        for them, and when a budget was last raised."""
+        row = self._db.one(_SQL.reservations)
+        count, usd, raised_ms = row if row is not None else (0, 0.0, 0)
+        return int(count), float(usd), int(raised_ms)
 
     def holders(self) -> list[str]:
         """The conversations with a run that has begun."""

@@ -40,6 +40,8 @@ class CarryRow(msgspec.Struct, frozen=True, kw_only=True):
     message: str | None = None
     """The block in the conversation."""
     why: str = ""
+    left_out: int = 0
+    """How many bytes of the newest turn were left out, because it alone is too long."""
 
 
 class MovedRun(msgspec.Struct, frozen=True):

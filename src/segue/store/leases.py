@@ -153,8 +153,8 @@ class Acquiring:
 class LeaseBusy(Exception):  # noqa: N818 - it is an answer, not an error
     """The lease could not be taken in time."""
 
-    def __init__(self, holder: str) -> None:
-        super().__init__(f"another turn is running ({holder})")
+    def __init__(self, holder: str, message: str | None = None) -> None:
+        super().__init__(message or f"another turn is running ({holder})")
         self.holder = holder
 
 
@@ -304,24 +304,35 @@ async def held_for_change(
     host: Host,
     locks: Path,
     wait_s: float,
-    only_for_the_end: bool = False,
 ) -> AsyncIterator[None]:
-    """Hold the conversation while it is changed. Raises ``InUse`` if a turn of it runs.
+    """Hold the conversation while it is changed. Raises ``InUse`` at once if a turn of it runs.
 
-    ``only_for_the_end``: a turn that is over, but still holds the conversation, is waited for; others are
-    not."""
+    A turn that is over, but still holds the conversation, is waited for. If anything is said meanwhile, the
+    change is refused as well: whoever asked for it has not seen that."""
+    said, running = await run_sync(_standing, store, conversation)
 
     def runs() -> bool:
-        return only_for_the_end and any(row.state in BEGUN for row in store.unsettled(conversation.id))
+        return bool(_begun(store, conversation))
 
     try:
         name = lease_name(conversation.id)
         async with alone(store, name, host=host, locks=locks, wait_s=wait_s, adopts=True, given_up=runs):
             if attempt_runs(store, conversation.id, host):
                 raise LeaseBusy("its Segue was killed; segue run follows it to its end")
+            if await run_sync(_standing, store, conversation) != (said, running):
+                raise InUse(f"{conversation.key} has just gone on; look at it, and try again")
             yield
     except LeaseBusy as busy:
         raise InUse(f"{conversation.key} cannot be changed now: {busy}") from None
+
+
+def _standing(store: Store, conversation: Conversation) -> tuple[list[str], list[str]]:
+    """The messages of the conversation, and its runs that have begun and are not over."""
+    return [each.id for each in store.messages(conversation.id)], _begun(store, conversation)
+
+
+def _begun(store: Store, conversation: Conversation) -> list[str]:
+    return sorted(row.id for row in store.unsettled(conversation.id) if row.state in BEGUN)
 
 
 def attempt_runs(store: Store, conversation: str, host: Host) -> bool:

@@ -131,6 +131,10 @@ class Questions(Settling):
     def _ask(self, run: str, name: str, question: str) -> None:
         self._db.run(_SQL.ask, run=run, id=name, question=question, asked_ms=self.clock_ms())
 
+    def _change_question(self, run: str, name: str, before: str, state: str) -> bool:
+        changed = self._db.run(_SQL.change, run=run, id=name, before=before, state=state, answer=None)
+        return changed == 1
+
     def _close_questions(self, run: str) -> None:
         """Nobody has to answer them any more."""
         for each in self.questions(run):

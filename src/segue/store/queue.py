@@ -142,6 +142,25 @@ class Queue(Questions):
             self._ask(row.id, name, question)
         return True
 
+    def ask_parked(self, conversation: str, name: str, question: str) -> bool:
+        """Whether runs of the conversation were parked by a limit. They wait for the user from now on, who
+        has said something else. ``question``: JSON."""
+        with self._db.writing():
+            found = [run for (run,) in self._db.all(_SQL.parked_before, conversation=conversation)]
+            for run in found:
+                self._db.run(_SQL.park_for_answer, id=run)
+                self._ask(run, name, question)
+        return bool(found)
+
+    def go_on_parked(self, run: str, name: str, until_ms: int | None) -> bool:
+        """The user wants such a run to go on. ``until_ms``: it stays parked until then. False: it was
+        answered before."""
+        state: Literal["queued", "parked"] = "queued" if until_ms is None else "parked"
+        with self._db.writing():
+            if not self._change_question(run, name, "open", "over"):
+                return False
+            return self._db.run(_SQL.go_on_parked, id=run, state=state, until_ms=until_ms) == 1
+
     def _stop_waiting(self, run: str) -> bool:
         """Try again to start a run that needed something."""
         with self._db.writing():

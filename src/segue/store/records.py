@@ -330,6 +330,8 @@ class QueuedRow(msgspec.Struct, frozen=True):
     """The host that accepted it, and runs it."""
     held_by: str | None
     """The run whose failure holds it up."""
+    waits: str | None = None
+    """The budget whose reservations keep it from beginning."""
 
 
 class FeedRow(msgspec.Struct, frozen=True):

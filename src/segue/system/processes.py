@@ -11,7 +11,6 @@ import os
 import subprocess
 import sys
 import time
-import zlib
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,7 +27,8 @@ if TYPE_CHECKING:
 
 
 HAS_PROC = Path("/proc/self/stat").exists()
-MARK = "SEGUE_RUN_ID"
+MARK = "SEGUE_MARK"
+"""The one variable of ours that a child gets: for which run directory its process was started."""
 PS_LIMIT_S = 5.0
 MACHINE_IDS = ("/etc/machine-id", "/var/lib/dbus/machine-id")
 
@@ -102,8 +102,8 @@ def up_ms() -> int:
 
 
 def process_mark(run_dir: Path) -> str:
-    """The value of ``SEGUE_RUN_ID``: the directory's name, and a checksum of its path."""
-    return f"{run_dir.name}-{zlib.crc32(os.fsencode(run_dir.absolute())):08x}"
+    """The value of ``MARK``: the directory's name. No two directories of runs have the same one."""
+    return run_dir.name
 
 
 def marked_processes(value: str) -> list[int]:

@@ -38,16 +38,19 @@ class Remembered(msgspec.Struct, frozen=True):
     role: str = ""
 
 
-def remembered_options(ask: TurnRequest, store: Store, known: Conversation | None) -> Remembered:
-    """An account names its agent; an agent brings the account and the model it last had here."""
-    role = _wanted(ask.role, known.role if known is not None else "") or ""
+def remembered_options(
+    ask: TurnRequest, store: Store, known: Conversation | None, config: Config
+) -> Remembered:
+    """An account names its agent; an agent brings the role, account and model it last had here."""
     if known is None:
-        return Remembered(ask.agent, _account(ask.account), _wanted(ask.model), role)
-    if ask.account not in (None, NONE) and ask.agent is None:
-        same = ask.account == known.account
-        return Remembered(None, ask.account, _wanted(ask.model, known.model if same else None), role)
-    agent = ask.agent or known.agent or None
+        return Remembered(ask.agent, _account(ask.account), _wanted(ask.model), _wanted(ask.role) or "")
+    named = config.accounts.get(ask.account) if ask.account not in (None, NONE) else None
+    agent = ask.agent or (named.agent if named is not None else known.agent) or None
+    role = _wanted(ask.role, _role_of(agent, store, known)) or ""
     account, model = _last_of(agent, role, store, known)
+    if ask.account not in (None, NONE) and ask.agent is None:
+        model = model if ask.account == account else None
+        return Remembered(None, ask.account, _wanted(ask.model, model), role)
     return Remembered(agent, _account(ask.account, account), _wanted(ask.model, model), role)
 
 
@@ -60,6 +63,15 @@ def _wanted(now: str | None, before: str | None = None) -> str | None:
 def _account(now: str | None, before: str | None = None) -> str | None:
     """The account now, else before. No account is remembered too: a later default does not change it."""
     return "" if now == NONE else before if now is None else now
+
+
+def _role_of(agent: str | None, store: Store, known: Conversation) -> str:
+    """The role in which this agent last ran here; none if it never did."""
+    if agent in (None, known.agent):
+        return known.role
+    turns = store.turns_of(known.id, agent or "", LOOKED_AT)
+    begun = [turn.voice.role for turn in turns if turn.state != "withdrawn"]
+    return begun[-1] if begun else ""
 
 
 def _last_of(

@@ -6,17 +6,19 @@ Loaded only if a message has any.
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
 
 from segue.agents import registry
 from segue.agents.base import Agent
+from segue.config.named_files import read_typed
 from segue.config.schema import Config
 from segue.core.attachments import (
     ALL_LARGEST,
+    LARGEST,
     MOST_SENT,
     Attachment,
     checked,
@@ -41,31 +43,27 @@ NAME_LENGTH = 80
 Given = str | Path | Attachment
 
 
-def load(given: Sequence[Given], here: Path) -> tuple[NewAttachment, ...]:
+def load(given: Sequence[Given], here: Path, env: Mapping[str, str]) -> tuple[NewAttachment, ...]:
     """The attachments that a caller gave, checked. ``here``: the base of relative paths."""
     if isinstance(given, str | bytes | Path | Attachment):
         raise Misuse("attachments takes a list")
     refuse_many(len(given), 0)
-    loaded = tuple(checked(each if isinstance(each, Attachment) else _read(each, here)) for each in given)
+    loaded = tuple(
+        checked(each if isinstance(each, Attachment) else _read(each, env, here)) for each in given
+    )
     refuse_many(len(loaded), sum(each.shown.bytes for each in loaded))
     return loaded
 
 
-def _read(given: object, here: Path) -> Attachment:
+def _read(given: object, env: Mapping[str, str], here: Path) -> Attachment:
     if not isinstance(given, str | Path):
         raise Misuse(f"an attachment is a path or an Attachment, not {given!r:.60}")
     path = here / os.path.expanduser(given)
     name = path.name or "attachment"
-    try:
-        found = os.stat(path)
-        if not stat.S_ISREG(found.st_mode):
-            what = "is a directory" if stat.S_ISDIR(found.st_mode) else "is not a regular file"
-            raise Misuse(f"cannot attach {path}: it {what}")
-        refuse_large(name, found.st_size)
-        return Attachment(name, path.read_bytes())
-    except (OSError, ValueError) as error:
-        why = error.strerror if isinstance(error, OSError) else str(error)
-        raise Misuse(f"cannot attach {path}: {why}") from None
+    with suppress(OSError, ValueError):
+        refuse_large(name, os.stat(path).st_size)
+    found = read_typed(path, env, here, said=f"cannot attach {path}", most=LARGEST)
+    return Attachment(name, found.data)
 
 
 def refuse_unsupported(

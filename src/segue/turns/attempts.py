@@ -104,6 +104,7 @@ async def try_once(live: LiveTurn, decided: Decided, seq: int) -> tuple[Decided,
         await in_loop()
     with _home(prepared, decided.gathered.pin) as (home, locks):
         decided, plan, command = await run_sync(compose, live.admission, live.store, decided, seq, home)
+        live.keep_secret(command.secrets)
         await run_sync(_note_start, live, decided, plan)
         try:
             async with _one_writer(live, plan) as leases:
@@ -111,7 +112,7 @@ async def try_once(live: LiveTurn, decided: Decided, seq: int) -> tuple[Decided,
                     raise LeaseBusy(OVERTAKEN)
                 outcome = await launch(live.admission, live, plan, command, locks)
         except LeaseBusy as busy:
-            outcome = Outcome(failure=_refused(live, busy))
+            outcome = Outcome(failure=_refused(live, busy), cost_usd=0.0)
         # Loaded by now, while the agent worked.
         from segue.turns.report import advised, left_alone, priced
         from segue.turns.settlement import FinishedAttempt, interpret
@@ -213,7 +214,7 @@ def _note_start(live: LiveTurn, decided: Decided, plan: Plan) -> None:
         # Nothing was carried: later turns of this voice start here.
         store.address(msgspec.structs.replace(decided.gathered.view[-1], blank=True))
     write_plan(plan)
-    write_secrets(plan.run_dir, live.prepared.child.secrets)
+    write_secrets(plan.run_dir, live.secrets)
     store.started(live.row.id, plan.mode, plan.predicted_usd)
     store.attempting(_attempt_row(plan))
     live.lease.working_in(plan.run_dir)

@@ -171,18 +171,6 @@ def _predicted(prepared: Prepared, store: Store, message: str) -> float | None:
     return next((each.usd for each in predict(forecast(gathered, prepared)) if each.mode == mode), None)
 
 
-def budget_in_words(budget: str) -> str:
-    """The budget of this key."""
-    scope, _, rest = budget.partition(":")
-    match scope:
-        case "day":
-            return "today's budget"
-        case "account":
-            return f"today's budget of the account {rest.partition(':')[0]}"
-        case _:
-            return f"the budget of this {scope}"
-
-
 def _added(rows: Iterable[CostRow], name: Callable[[CostRow], str]) -> tuple[SpentOn, ...]:
     costs: dict[str, list[CostRow]] = {}
     for row in rows:

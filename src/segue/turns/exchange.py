@@ -182,7 +182,7 @@ def _files(line: Line) -> tuple[NewAttachment, ...]:
     """The attachments of a message that is imported, checked like those of a new one."""
     from segue.turns.attachments import load
 
-    return load([Attachment(each.name, each.data) for each in line.attachments], Path())
+    return load([Attachment(each.name, each.data) for each in line.attachments], Path(), {})
 
 
 def _messages(lines: Iterable[Line], now: int) -> Iterable[tuple[Message, str]]:

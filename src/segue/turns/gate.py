@@ -36,14 +36,22 @@ from segue.turns.budget import budgets_of, expected_price
 from segue.turns.prepare import Prepared, as_of_now
 
 
+class Reserved(msgspec.Struct, frozen=True):
+    """A budget that is reserved for runs that have begun. ``seen``: what was reserved in all, to compare."""
+
+    budget: str
+    message: str
+    seen: tuple[int, float, int]
+
+
 class Refused(msgspec.Struct, frozen=True, kw_only=True):
     """It is not done. ``message``: why, in one line. ``way``: what can be done."""
 
     law: Law
     message: str
     way: str = ""
-    waits: str | None = None
-    """The budget whose reservations stand in the way: when one is given back, the run may try again."""
+    waits: Reserved | None = None
+    """Only reservations stand in the way: when one is given back, the run may try again."""
     reached: ReachedBudget | None = None
     """The budget of which too much is spent: the user is asked."""
 
@@ -171,4 +179,5 @@ def _uncovered(budget: Budget, price: Expected, now: Prepared, store: Store, row
         return Refused(law="budget", message=reached_in_words(reached), reached=reached)
     store.budgets.wait_for(row.id, budget.key)
     message = f"{whose_budget(reached)} is reserved for turns that run"
-    return Refused(law="budget", message=message, waits=budget.key)
+    waits = Reserved(budget.key, message, store.budgets.reservations())
+    return Refused(law="budget", message=message, waits=waits)

@@ -37,7 +37,7 @@ from segue.turns.observer import Observer
 from segue.turns.report import NEVER, added_up, priced, refused, repaid, report
 from segue.turns.result import Result
 from segue.turns.run_dir import Plan
-from segue.turns.settlement import FinishedAttempt, abandon, commit, interpret, note_end
+from segue.turns.settlement import FinishedAttempt, abandon, booked_as_reserved, commit, interpret, note_end
 
 KILLED = -9
 PLANNED_NO_MORE = b"{}"
@@ -141,6 +141,7 @@ class KilledTurn:
             retry_of=self.row.retry_of,
         )
         note_end(self.store, last)
+        turn = booked_as_reserved(turn, self.store.budgets.reserved(self.row.id))
         turn = added_up(self.row.told, turn)
         parking = self._parking(last, turn)
         turn = msgspec.structs.replace(turn, state="parked") if parking is not None else turn
@@ -170,7 +171,8 @@ class KilledTurn:
         seen, silent = traces(self.store, self.row.id), self._silent()
         if not self._may_have_run(seen):
             failure = self.why or Failure("killed", silent or NEVER)
-            return abandon(self.store, self.row, self.here.key, failure, self.claim, hold=self._hold)
+            key = self.here.key
+            return abandon(self.store, self.row, key, failure, self.claim, hold=self._hold, ran=False)
         failure = self.why or Failure("killed", f"{silent or LOST}; {DOUBT}")
         planned = [
             (attempt, plan) for attempt in self.attempts if (plan := plans.recalled_plan(attempt.task))

@@ -61,7 +61,9 @@ class StoredTurn:
     ) -> None:
         self.prepared, self.store, self.row, self.lease = prepared, store, row, lease
         self.callbacks, self._began_ns = callbacks, began_ns
-        self.redactor = Redactor(prepared.child.secrets)
+        self.secrets = prepared.child.secrets
+        """What no output may show."""
+        self.redactor = Redactor(self.secrets)
         self.audience = Guarded("on_event", callbacks.listener)
 
     @property
@@ -109,6 +111,12 @@ class LiveTurn(StoredTurn):
         from segue.turns.questions import sent
 
         await sent(self, event)
+
+    def keep_secret(self, values: tuple[str, ...]) -> None:
+        """Also these values must not be shown."""
+        if not set(values) <= set(self.secrets):
+            self.secrets = tuple(dict.fromkeys((*self.secrets, *values)))
+            self.redactor = Redactor(self.secrets)
 
     def say(self, notice: Said) -> None:
         """Tell the caller now, and in the reply."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from segue.core.errors import Misuse
 from segue.core.laws import Door
 from segue.core.model import Message
+from segue.core.question import wrote_since
 from segue.core.turn import Turn
 from segue.core.view import risen
 from segue.store.questions import QuestionRow
@@ -161,7 +163,10 @@ def place(
         from segue.turns.changes import check_retry
 
         check_retry(store, prepared.conversation.id, message, prepared.ask.cut)
-    store.place(row.id, _dead(prepared, store, row), door=door, reserved_usd=reserved_usd)
+    unsettled = store.unsettled(prepared.conversation.id)
+    store.place(row.id, _dead(prepared, store, row, unsettled), door=door, reserved_usd=reserved_usd)
+    if row.via != QUEUED and row.told is None and prepared.ask.flow is None:
+        _ask_parked(store, unsettled)
     if row.told is not None and row.message not in {each.id for each in store.messages(row.conversation)}:
         raise WentOn("its message was dropped while it was parked")
     if message is not None:
@@ -236,10 +241,17 @@ def _message(prepared: Prepared, message_id: str) -> Message:
     )
 
 
-def _dead(prepared: Prepared, store: Store, row: TurnRow) -> list[str]:
+def _ask_parked(store: Store, unsettled: Sequence[TurnRow]) -> None:
+    """The user writes while runs are parked by a limit: what becomes of them, he has to say."""
+    parked = [each for each in unsettled if each.state == "parked" and each.told is not None]
+    if parked:
+        asked = wrote_since(clock.new_id(), clock.now_ms())
+        store.ask_parked(parked[0].conversation, asked.id, msgspec.json.encode(asked).decode())
+
+
+def _dead(prepared: Prepared, store: Store, row: TurnRow, unsettled: Sequence[TurnRow]) -> list[str]:
     """The runs whose process died while they waited."""
-    waiting = (each for each in store.unsettled(prepared.conversation.id) if each.state == "queued")
-    others = [each for each in waiting if each.id != row.id]
+    others = [each for each in unsettled if each.state == "queued" and each.id != row.id]
     if not others:
         return []
     from segue.turns.liveness import liveness_of

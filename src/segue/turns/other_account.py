@@ -8,10 +8,11 @@ from segue.config.schema import AccountOrder
 from segue.core.limits import next_reset, share_used, used_up
 from segue.core.turn import Turn
 from segue.core.usage import Limit
-from segue.core.view import is_same_user
+from segue.core.view import is_same_user, old_account_mark
 from segue.store.store import Store
 from segue.system import clock
 from segue.turns.agent_choice import identity_of, surroundings
+from segue.turns.gate import may_send
 from segue.turns.prepare import Prepared
 
 MOST_RUNS = 3
@@ -20,7 +21,8 @@ MOST_RUNS = 3
 
 def other_account(prepared: Prepared, store: Store, turn: Turn, without: Collection[str] = ()) -> str | None:
     """The account that takes the message of a turn that met a limit; None: nobody does. ``without``: those
-    that cannot.
+    that cannot. An account is left out if a rule keeps the words of this one from it, or words that the
+    message repeats.
 
     A turn whose tools have run is left where it is: another account would do it all again.
     """
@@ -30,16 +32,23 @@ def other_account(prepared: Prepared, store: Store, turn: Turn, without: Collect
     tried = {*prepared.limited, mine}
     if turn.message is None or config.on_limit(mine) != "switch" or len(tried) >= MOST_RUNS:
         return None
+    marks = _marks(prepared, store, turn.message)
     others = [
         name
         for name, account in config.accounts.items()
         if account.agent == prepared.agent.facts.name
         and name not in tried
         and name not in without
-        and config.carry_rule(mine, name) != "never"
+        and may_send(config, marks, old_account_mark(account.agent, name), "user") is None
     ]
     known = {name: _limits(prepared, store, name) for name in others}
     return chosen(known, config.limits.order, clock.now_ms())
+
+
+def _marks(prepared: Prepared, store: Store, message: str) -> set[str]:
+    """Whose words another account would get with the message."""
+    messages = store.messages(prepared.conversation.id)
+    return {prepared.mark}.union(*(each.under for each in messages if each.id == message))
 
 
 def chosen(accounts: dict[str, list[Limit] | None], order: AccountOrder, now_ms: int) -> str | None:

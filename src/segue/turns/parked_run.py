@@ -16,9 +16,12 @@ import msgspec
 
 from segue.config.schema import Config
 from segue.core.errors import Misuse, StoreAway
+from segue.core.limits import wait_until
 from segue.core.model import Host
 from segue.core.outcome import Failure
+from segue.core.question import DROP, GO_ON
 from segue.core.turn import PARKED, Turn, status_of
+from segue.core.verdicts import Said, say
 from segue.store.records import BEGUN, QUEUED, Parking, QueuedRow, TurnRow
 from segue.store.store import Store
 from segue.store.waiting_turn import WaitingTurn
@@ -29,7 +32,7 @@ from segue.turns.live_turn import Callbacks, LiveTurn
 from segue.turns.message import stored_request
 from segue.turns.other_account import other_account
 from segue.turns.prepare import Prepared
-from segue.turns.queued_run import take_out
+from segue.turns.queued_run import take_out, waits_for_answer, waits_for_user
 from segue.turns.request import QueuedRequest, TurnRequest
 from segue.turns.retries import leaves_view
 from segue.turns.settlement import FinishedAttempt
@@ -41,6 +44,8 @@ PROVEN = ('{"type":"text"', '{"type":"thinking"', '{"type":"tool-call"')
 """How the events begin that show that the model answers."""
 PROVEN_MS = 120_000
 """A run that has worked for this long without meeting the limit shows it, too."""
+ANSWER = 0
+"""It waits until the user has answered."""
 JUST_NOW_MS = 60_000
 """For how long a process that cannot be seen from here counts as alive."""
 
@@ -52,7 +57,20 @@ def parking_of(live: LiveTurn, last: FinishedAttempt, turn: Turn) -> Parking | N
     ask = msgspec.structs.replace(live.prepared.ask, cut=False, adopt=None)
     again = msgspec.structs.replace(live.prepared, ask=ask)
     longest_ms = 0 if live.cancelled else _longest_ms(ask, again.config, live.row)
-    return _parking(live.store, live.row, last, turn, longest_ms, lambda retry: stored_request(again, retry))
+
+    def request(retry: str | None) -> str:
+        return stored_request(again, retry)
+
+    return _parking(live.store, live.row, last, turn, longest_ms, again.config, request)
+
+
+def given_up(live: LiveTurn, last: FinishedAttempt) -> Said | None:
+    """What the user is told if it has waited for the limit as often as it may; None: it has not."""
+    most = live.prepared.config.limits.max_windows
+    if live.row.told is None or wakes_of(live.store, live.row, last.plan.attempt) < most:
+        return None
+    waits = "the wait" if most == 1 else f"each of {most} waits"
+    return say(f"not parked again: it has met the limit after {waits}", "notice.max_windows", count=most)
 
 
 def later_parking(
@@ -67,7 +85,7 @@ def later_parking(
     def request(retry: str | None) -> str:
         return msgspec.json.encode(msgspec.structs.replace(stored, retry=retry)).decode()
 
-    return _parking(store, row, last, turn, _longest_ms(stored.ask, config, row), request)
+    return _parking(store, row, last, turn, _longest_ms(stored.ask, config, row), config, request)
 
 
 def _parking(
@@ -76,6 +94,7 @@ def _parking(
     last: FinishedAttempt,
     turn: Turn,
     longest_ms: float,
+    config: Config,
     request: Callable[[str | None], str],
 ) -> Parking | None:
     """``request``: makes what is stored, from the message that the run retries, if it is no new one."""
@@ -84,10 +103,18 @@ def _parking(
         return None
     if turn.tools_run is None or (last.outcome.tools_run and last.result.native_id is None):
         return None  # it is not known where to continue
-    if not 0 < failure.until - store.clock_ms() <= longest_ms:
+    wakes, now_ms = wakes_of(store, row, last.plan.attempt), store.clock_ms()
+    until_ms = wait_until(failure.until, now_ms, wakes)
+    if wakes >= config.limits.max_windows or not 0 < until_ms - now_ms <= longest_ms:
         return None
     leaves = leaves_view(store, row, turn.tools_run)
-    return Parking(until_ms=failure.until, request=request(None if leaves else row.message), leaves=leaves)
+    return Parking(until_ms=until_ms, request=request(None if leaves else row.message), leaves=leaves)
+
+
+def wakes_of(store: Store, row: TurnRow, attempt: str) -> int:
+    """How often the run has waited for the end of a limit. ``attempt``: the last one, which has met it."""
+    earlier = (each for each in store.attempts(row.id) if each.id != attempt)
+    return sum(each.outcome == "rate_limited" for each in earlier)
 
 
 def _longest_ms(ask: TurnRequest, config: Config, row: TurnRow) -> float:
@@ -105,7 +132,7 @@ async def wait_parked(
 ) -> TurnRow | Turn | None:
     """Wait until a parked run wakes. The run: it is ours to continue; the turn: it is over; None: another
     process has begun it."""
-    told_until, look_at = 0, 0.0
+    told_until, look_at = -1, 0.0
     sign = WaitingTurn(store, run, this_process(prepared.host))
     await run_sync(sign.begin)
     try:
@@ -120,7 +147,7 @@ async def wait_parked(
                     return found
                 if found != told_until:
                     told_until = found
-                    callbacks.notice(f"{PARKED} {_moment(found)}: a usage limit was reached")
+                    callbacks.notice(_told(run, found))
                 look_at = time.monotonic() + LOOK_S
             await anyio.sleep(STEP_S)
     finally:
@@ -128,13 +155,21 @@ async def wait_parked(
             await run_sync(sign.end)
 
 
+def _told(run: str, until_ms: int) -> str:
+    if until_ms == ANSWER:
+        return f'you wrote since: segue answer {run} "{GO_ON}", or "{DROP}"'
+    return f"{PARKED} {_moment(until_ms)}: a usage limit was reached"
+
+
 def _look(prepared: Prepared, store: Store, run: str) -> TurnRow | Turn | int | None:
-    """As ``wait_parked``, if it is not parked any more; otherwise until when it is."""
+    """As ``wait_parked``, if it is not parked any more; otherwise until when it is, or ``ANSWER``."""
     row, queued = _row(store, run), store.queued(run)
     if status_of(row.state) is not None:
         return reported(row, prepared.ask.conversation)
     if queued is None or row.state in BEGUN:
         return None
+    if waits_for_answer(store, queued):
+        return ANSWER
     if row.state == "queued" or _woken(prepared, store, row, queued):
         return _ours(prepared, store, run)
     until_ms = queued.not_before_ms or 0
@@ -209,7 +244,9 @@ def _is_next(store: Store, other: TurnRow, mine: tuple[int, str], host: Host) ->
         return False
     line = store.line(other.conversation)
     first = line[0] if line else None
-    return first is not None and first.id == other.id and first.held_by is None and due(store, first)
+    if first is None or first.id != other.id or first.held_by is not None or waits_for_user(first):
+        return False
+    return due(store, first)
 
 
 def _tries(store: Store, other: TurnRow, host: Host) -> bool:

@@ -54,8 +54,12 @@ def grant_terms(
     deny = judge.tools("deny_tools", grant.deny_tools, defaults.deny_tools, can.deny_tools)
     allow = judge.tools("allow_tools", grant.allow_tools, defaults.allow_tools, can.allow_tools)
     kept = () if NONE in ask.allow_tools else judge.known(always)
+    permission = judge.permission(grant.permission, defaults.permission, deny, bool(grant.deny_tools))
+    if permission == "read":
+        allow = judge.parts(allow, bool(grant.allow_tools))
+        kept = tuple(tool for tool in kept if not names.changing(can.tools, (tool,)))
     return Granted(
-        permission=judge.permission(grant.permission, defaults.permission, deny, bool(grant.deny_tools)),
+        permission=permission,
         allow_tools=tuple(dict.fromkeys((*allow, *(tool for tool in kept if tool not in deny)))),
         deny_tools=() if judge.undeniable else deny,
         max_turns=judge.limit("max_turns", ask.max_turns, defaults.max_turns, can.max_turns),
@@ -122,6 +126,22 @@ class _Judge:
             self._unknown(field, tool)
         return tuple(tool for tool in said or default if tool not in wrong)
 
+    def parts(self, allow: tuple[str, ...], said: bool) -> tuple[str, ...]:
+        """With ``--permission read``, a tool that writes or runs can only be allowed in part."""
+        whole = names.bare(self._can.tools, allow)
+        if whole and said:
+            what = f"--permission read does not go with --allow-tool {whole[0]}"
+            narrowed = self._can.tools.narrowed if self._can.tools is not None else ()
+            tool = whole[0].partition("(")[0]
+            how = f'allow a part of it, such as "{tool}(PATTERN)"' if tool in narrowed else "leave it out"
+            raise Misuse(
+                f"{what}{self._origin('allow_tools', '--allow-tool')}: the tool may write or run anything;"
+                f" {how}, or use --permission edit"
+            )
+        for tool in whole:
+            self._too_much_to_read(tool)
+        return tuple(tool for tool in allow if tool not in whole)
+
     def permission(
         self, said: Posture | None, default: Posture, deny: tuple[str, ...], deny_said: bool
     ) -> Posture:
@@ -171,6 +191,10 @@ class _Judge:
         self.notices.append(
             say(text, "notice.not_allowed" if allows else "notice.not_refused", agent=agent, tool=tool)
         )
+
+    def _too_much_to_read(self, tool: str) -> None:
+        text = f"[defaults] allow_tools: {tool} may write or run anything, so it is not allowed in this turn"
+        self.notices.append(say(text, "notice.not_with_read", tool=tool))
 
     def _ignored(self, field: str, option: str) -> None:
         text = f"[defaults] {field} has no effect in this turn: {self._name} does not support {option}"

@@ -19,6 +19,7 @@ from segue.system import clock
 from segue.turns import forecast
 from segue.turns.composer import LOST, NATIVE, Composer
 from segue.turns.gate import Admission
+from segue.turns.left_session import can_carry
 from segue.turns.request import NONE, too_long
 from segue.turns.run_dir import Plan
 from segue.turns.situation import Gathered
@@ -83,7 +84,12 @@ class Planner:
             instructions=composed.instructions,
             sent=Sent(cut.kept if native else 0, composed.text_messages, len(request.prompt.encode())),
             offers=command.offers,
-            notices=(*self._notices(mode), *self._unasked(mode, request), *composed.notices),
+            notices=(
+                *self._notices(mode),
+                *self._unasked(mode, request),
+                *composed.notices,
+                *command.notices,
+            ),
         )
         return plan, command
 
@@ -198,12 +204,14 @@ class Planner:
         return (listed((why, briefed), "; "),) if why is not None else ()
 
     def _left_behind(self, why: Said) -> Said:
-        """What is not carried over, and how it could be."""
-        prepared, closed = self.prepared, self.prepared.config.closed_to(self.prepared.account_name)
-        others = [turn.account or "" for turn in self.gathered.recent if turn.agent == prepared.voice.agent]
-        if not self.situation.hidden or all(map(closed, others)):
+        """What is not carried over; and how it could be, if no rule forbids it."""
+        prepared, agent, account = self.prepared, self.prepared.voice.agent, self.prepared.account_name
+        bound = {"agent": agent, "account": account, "role": prepared.role}
+        then = msgspec.structs.replace(prepared.conversation, **bound)
+        to = (agent, account, prepared.login)
+        if not self.situation.hidden or not can_carry(self.store, then, prepared.config, to):
             return why
-        account = prepared.account or NONE
+        account = account or NONE
         command = f"segue account switch {prepared.ask.conversation} {account} --carry"
         return listed((why, say(f"to do that: {command}", "notice.carry", command=command)), "; ")
 

@@ -22,7 +22,7 @@ from segue.core.request import Request, Runtime, Terms
 from segue.core.turn import Transport, Turn
 from segue.core.verdicts import Said, say
 from segue.core.view import UNKNOWN, account_mark
-from segue.store.records import Conversation
+from segue.store.records import QUEUED, Conversation
 from segue.store.store import Store
 from segue.system import clock
 from segue.turns.agent_choice import (
@@ -142,7 +142,7 @@ def prepare(
     ask, adopted, here_config = _adopted(ask, env, store, here, here_config)
     cwd = _directory(_place(ask, known, env, here, here_config))
     config = _config(here_config if cwd == Path(os.path.abspath(here)) else None, env, cwd, ask.fixed)
-    remembered = remembered_options(ask, store, known)
+    remembered = remembered_options(ask, store, known, config)
     refuse_removed(ask, known, remembered.account, config)
     agent, account_name, account = resolve_agent(remembered.agent, remembered.account, config, env, cwd)
     segue_home = home_of(env)
@@ -163,17 +163,23 @@ def prepare(
         runtime=runtime,
         request=request,
         granted=granted,
-        instructions=instructions_of(ask, config),
+        instructions=instructions_of(ask, config, env, here),
         model=remembered.model,
         role=remembered.role,
         env=env,
-        child=child,
+        child=_with_variables(child, ask),
         home=home,
         host=this_host(config.store.host, segue_home),
         login=identity_of(agent, account_name or "", home, child, store).mark,
         adopted=adopted,
         elsewhere=config.defaults.directory != "remembered" and not _is_inside(here, cwd),
     )
+
+
+def _with_variables(child: ChildEnvironment, ask: TurnRequest) -> ChildEnvironment:
+    """The environment with the variables of the flow that the turn belongs to."""
+    variables = ask.flow.variables if ask.flow is not None else {}
+    return msgspec.structs.replace(child, env={**child.env, **variables}) if variables else child
 
 
 def fixed_of(prepared: Prepared) -> Fixed:
@@ -276,9 +282,12 @@ def prepare_retry(prepared: Prepared, store: Store, turn: Turn) -> Prepared:
     ``--cut`` applies to the first run that begins: what others say while we wait for a retry is not dropped.
     """
     conversation = store.conversation(turn.conversation)
-    if conversation is None or store.turn(turn.run) is None:
+    row = store.turn(turn.run)
+    if conversation is None or row is None:
         raise Misuse(f"{turn.conversation} was deleted in the meantime")
-    now_ms = clock.now_ms()
+    now_ms, park = clock.now_ms(), prepared.ask.park
+    if park is None and row.via == QUEUED:  # its retry waits for the end of a limit, too
+        park = prepared.config.on_limit(prepared.account_name) != "fail"
     fixed = fixed_of(prepared) if turn.state == "parked" else None
     return msgspec.structs.replace(
         prepared,
@@ -290,6 +299,7 @@ def prepare_retry(prepared: Prepared, store: Store, turn: Turn) -> Prepared:
             adopt=None,
             cut=prepared.ask.cut and turn.state == "withdrawn",
             door=Door.RETRY,
+            park=park,
             fixed=prepared.ask.fixed or fixed,
         ),
         conversation=conversation,

@@ -17,6 +17,7 @@ from segue.agents.base import Answer
 from segue.core.errors import SegueError
 from segue.core.events import Permission, Question
 from segue.core.question import OpenQuestion, open_question
+from segue.core.tools import changing
 from segue.runner.attempt import NOBODY, REFUSED, Answerer
 from segue.system import clock
 
@@ -46,8 +47,11 @@ async def ask(
 ) -> Answer:
     """The answer of whoever is first. ``answerer`` None: nobody is expected to answer. ``shown``: what is
     stored, if it is not the agent that asks; ``stored``: is called once it is."""
-    if isinstance(event, Permission) and await _stored(lambda: _allowed(live, event), False):
-        return Answer(True)
+    if isinstance(event, Permission):
+        if _is_beyond_reading(live, event):
+            return REFUSED
+        if await _stored(lambda: _allowed(live, event), False):
+            return Answer(True)
     if answerer is None:
         return NOBODY if isinstance(event, Question) else REFUSED
     shown = shown or open_question(live.redactor.event(event), clock.now_ms())
@@ -122,6 +126,15 @@ class _Asking:
         rows = self._live.store.questions(self._live.row.id)
         row = next((each for each in rows if each.id == self._event.id), None)
         return None if row is None else _answer_of(row)
+
+
+def _is_beyond_reading(live: StoredTurn, event: Permission) -> bool:
+    """Whether a turn that may only read asks for a tool that may write or run something: nobody can allow it
+    then. What a rule allows, the agent does not ask for."""
+    prepared = live.prepared
+    if prepared.request.permission != "read":
+        return False
+    return bool(changing(prepared.runtime.capabilities.tools, (event.tool,)))
 
 
 def _allowed(live: StoredTurn, event: Permission) -> bool:

@@ -78,6 +78,14 @@ def waits_for_user(queued: QueuedRow) -> bool:
     return queued.state == "parked" and queued.not_before_ms is None
 
 
+def waits_for_answer(store: Store, queued: QueuedRow) -> bool:
+    """Whether it was parked by a limit, and the user wrote since: only an answer lets it go on."""
+    return waits_for_user(queued) and any(
+        each.state == "open" and msgspec.json.decode(each.question, type=OpenQuestion).kind == "went_on"
+        for each in store.questions(queued.id)
+    )
+
+
 def back_in_line(store: Store, row: TurnRow) -> bool:
     """Whether a run whose process died had not got as far as an attempt, and now waits again, in its old
     place. Called under the conversation's lease."""

@@ -21,7 +21,7 @@ from segue.turns import forecast, run_dir, session_copies
 from segue.turns.live_turn import LiveTurn
 from segue.turns.report import Made, added_up, failed_if_denied, refused, repaid, report
 from segue.turns.result import paid_again
-from segue.turns.settlement import FinishedAttempt, commit
+from segue.turns.settlement import FinishedAttempt, booked_as_reserved, commit
 from segue.turns.store_outage import StoreStillAway
 
 UNSETTLED = "it succeeded, but the store could not be written; do not retry it: the next run records it"
@@ -46,10 +46,14 @@ async def settle(live: LiveTurn, attempts: Sequence[FinishedAttempt]) -> Turn:
         live.say(trouble)
     for notice in refused([each.outcome for each in attempts]):
         live.say(notice)
-    turn = added_up(live.row.told, _turn(live, attempts))
+    turn = booked_as_reserved(_turn(live, attempts), live.admission.price.usd)
+    turn = added_up(live.row.told, turn)
     parking = await live.outage(partial(_parking, live, last, turn))
     if parking is not None:
         turn = msgspec.structs.replace(turn, state="parked", next=None)
+    elif (given_up := await live.outage(partial(_given_up, live, last, turn))) is not None:
+        live.say(given_up)
+        turn = with_notices(turn, live.notices)
     if not await live.outage(partial(_pin, live, attempts, turn, parking)):
         why = FailureShown("cancelled", None, f"this turn is over: {OVERTAKEN}", False)
         turn = msgspec.structs.replace(turn, state="cancelled", status="cancelled", failure=why, text="")
@@ -111,6 +115,15 @@ def _parking(live: LiveTurn, last: FinishedAttempt, turn: Turn) -> Parking | Non
     from segue.turns.parked_run import parking_of
 
     return parking_of(live, last, turn)
+
+
+def _given_up(live: LiveTurn, last: FinishedAttempt, turn: Turn) -> Said | None:
+    """That it has waited for a limit often enough; None: it has not."""
+    if turn.failure is None or turn.failure.kind != "rate_limited":
+        return None
+    from segue.turns.parked_run import given_up
+
+    return given_up(live, last)
 
 
 def _pin(

@@ -1,7 +1,7 @@
 """What the caller asks for, and the request to the agent that results from it and the configuration."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypedDict, cast, get_args
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Literal, TypedDict, cast, get_args
 import msgspec
 
 from segue.agents.base import Agent
+from segue.config.named_files import read_typed
 from segue.config.schema import Config, Defaults
 from segue.core.errors import Misuse
 from segue.core.ids import conversation_key
@@ -264,15 +265,13 @@ def name_of(agent: Agent, runtime: Runtime) -> str:
     return " ".join(filter(None, (agent.facts.label, runtime.version)))
 
 
-def instructions_of(ask: TurnRequest, config: Config) -> str | None:
+def instructions_of(ask: TurnRequest, config: Config, env: Mapping[str, str], here: Path) -> str | None:
+    """The text that the agent is given once. ``here``: the caller's directory."""
     if ask.system_prompt_file is None:
         return config.defaults.instructions
+    said = f"cannot read the system prompt file {ask.system_prompt_file}"
     try:
-        return Path(ask.system_prompt_file).read_text(encoding="utf-8")
-    except OSError as error:
-        raise Misuse(
-            f"cannot read the system prompt file {ask.system_prompt_file}: {error.strerror}"
-        ) from None
+        return read_typed(ask.system_prompt_file, env, here, said=said).data.decode()
     except UnicodeDecodeError:
         raise Misuse(f"the system prompt file {ask.system_prompt_file} is not UTF-8") from None
 

@@ -5,19 +5,18 @@ from __future__ import annotations
 
 import time
 from contextlib import suppress
-from functools import partial
 
 import anyio
 import msgspec
 
-from segue.core.errors import SegueError
+from segue.core.errors import SegueError, StoreAway
 from segue.runner.attempt import Cancel, Guarded, Replies
 from segue.store.leases import LeaseBusy
-from segue.store.records import TurnRow
+from segue.store.records import NotWaiting, TurnRow
 from segue.store.store import Store
 from segue.store.waiting_turn import WaitingTurn, is_waiting
 from segue.system.loop import in_loop, run_sync, shield
-from segue.turns.budget import budget_in_words
+from segue.turns.gate import Reserved
 from segue.turns.known_run import settle_run
 from segue.turns.live_turn import Callbacks
 from segue.turns.liveness import liveness_of, lost_runs
@@ -33,30 +32,31 @@ SETTLE_S = 5.0
 
 
 async def wait_for_release(
-    prepared: Prepared, store: Store, row: TurnRow, callbacks: Callbacks, budget: str, until: float
+    prepared: Prepared, store: Store, row: TurnRow, cancel: Cancel, reserved: Reserved, until: float
 ) -> None:
-    """Wait until the run may try again to begin: something has changed in the store, and no run that lives
-    has waited longer for the same budget. Raises ``LeaseBusy`` at the end of the time, or if cancelled.
+    """Wait until the run may try again to begin: something was given back, and no run that lives has waited
+    longer for the same budget. Raises ``LeaseBusy`` at the end of the time, or if cancelled.
 
     Called without the conversation's lease, so that the conversation can be changed meanwhile."""
     await in_loop()
-    waiting, words = WaitingTurn(store, row.id, row.owner), budget_in_words(budget)
-    callbacks.notice(f"waiting: {words} is reserved for turns that run")
-    await run_sync(waiting.begin, partial(_heed_cancel, store, row.id, callbacks.cancel))
+    waiting = WaitingTurn(store, row.id, row.owner)
+    await run_sync(waiting.begin)
     try:
-        seen, looked, pause = -2, 0.0, LISTEN_S[0]
-        while not callbacks.cancel.asked and time.monotonic() < until:
-            now, newest = time.monotonic(), await run_sync(_newest, store)
-            if newest != seen or now - looked >= LOOK_S:
-                first = seen == -2
-                if now - looked >= LOOK_S:
-                    await _settle_dead(prepared, store)
-                seen, looked, pause = newest, now, LISTEN_S[0]
-                if not first and await run_sync(_may_try, prepared, store, row, budget):
-                    return
+        seen, looked, pause = reserved.seen, time.monotonic(), LISTEN_S[0]
+        while not cancel.asked and time.monotonic() < until:
             await anyio.sleep(pause)
             pause = min(pause * 1.5, LISTEN_S[1])
-        raise LeaseBusy(f"{words} is reserved for turns that run")
+            await run_sync(_heed, store, row.id, cancel)
+            late = time.monotonic() - looked >= LOOK_S
+            now = await run_sync(_reserved, store)
+            if now == seen and not late:
+                continue
+            if late:
+                await _settle_dead(prepared, store)
+            seen, looked, pause = now or seen, time.monotonic(), LISTEN_S[0]
+            if await run_sync(_may_try, prepared, store, row, reserved.budget):
+                return
+        raise LeaseBusy(reserved.message, reserved.message)
     finally:
         with shield():
             await run_sync(waiting.end)
@@ -84,12 +84,12 @@ def _there(prepared: Prepared, store: Store, conversation: str) -> Prepared | No
     return msgspec.structs.replace(prepared, conversation=known, ask=ask)
 
 
-def _newest(store: Store) -> int:
-    """The number of the last change in the store; -1: the store is away."""
+def _reserved(store: Store) -> tuple[int, float, int] | None:
+    """What is reserved now; None: the store is away."""
     try:
-        return store.feed_bounds()[1]
+        return store.budgets.reservations()
     except SegueError:
-        return -1
+        return None
 
 
 def _may_try(prepared: Prepared, store: Store, row: TurnRow, budget: str) -> bool:
@@ -101,7 +101,14 @@ def _may_try(prepared: Prepared, store: Store, row: TurnRow, budget: str) -> boo
         return False
 
 
-def _heed_cancel(store: Store, run: str, cancel: Cancel) -> None:
-    """End the wait as by Ctrl-C if any process asked for that."""
-    if not cancel.asked and store.cancel_asked(run):
+def _heed(store: Store, run: str, cancel: Cancel) -> None:
+    """End the wait as by Ctrl-C if any process asked for that. Raises ``NotWaiting`` if the run is over, or
+    was begun by another process."""
+    try:
+        waits, cancelled = store.budgets.still_waits(run)
+    except StoreAway:
+        return
+    if cancelled and not cancel.asked:
         cancel()
+    elif not waits:
+        raise NotWaiting(run)

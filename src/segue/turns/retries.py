@@ -135,7 +135,7 @@ async def retry_while_temporary(
         except (Misuse, StoreAway) as error:  # the result of the last run is still reported
             notice(f"not retried: {error}")
             break
-        earlier.append(turn.run)
+        earlier += [turn.run, *later.earlier]
         turn = later
     return msgspec.structs.replace(turn, earlier=tuple(earlier)) if earlier else turn
 

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 import msgspec
 
 from segue.agents.base import Agent, StoredSession
+from segue.core.budget import booked
 from segue.core.model import Held, Pin
-from segue.core.outcome import Failure, Outcome
+from segue.core.outcome import BROKEN_OFF, Failure, Outcome
 from segue.core.turn import Mode, Turn
 from segue.store.records import Claim, Parking, Remembered, SessionRow, Settlement, TurnRow
 from segue.store.store import Store
@@ -115,6 +116,15 @@ def commit(
     )
 
 
+def booked_as_reserved(turn: Turn, reserved: float | None) -> Turn:
+    """The turn; if its cost cannot be known any more, it is what was reserved, as an estimate."""
+    failed = turn.failure.kind if turn.failure is not None else None
+    cost = booked(turn.cost_usd, reserved, failed is None or failed in BROKEN_OFF)
+    if cost == turn.cost_usd:
+        return turn
+    return msgspec.structs.replace(turn, cost_usd=cost, cost_estimated=True)
+
+
 def abandon(
     store: Store,
     row: TurnRow,
@@ -125,15 +135,18 @@ def abandon(
     pin: Pin | None = None,
     *,
     hold: bool = False,
+    ran: bool = True,
 ) -> bool:
     """Settle a turn without a known result: its message stays, and is sent with the next turn.
 
-    ``calls``: the known tool calls; None: unknown. ``pin``: the new pin, if it changes. ``hold``: as in
+    ``calls``: the known tool calls; None: unknown. ``pin``: the new pin, if it changes. ``ran``: its agent
+    may have been started. ``hold``: as in
     ``Settlement``. False: another process settles it.
     """
     now_ms = clock.now_ms()
     outcome = Outcome(failure=failure, tools_run=calls, tools_denied=None)
     turn = build_turn(TurnFacts.of_row(row, key), outcome, duration_ms=now_ms - row.started_ms)
+    turn = booked_as_reserved(turn, store.budgets.reserved(row.id) if ran else None)
     ended = _ended(row, added_up(row.told, turn), now_ms)
     lineage = unplanned(store, row, now_ms)
     return store.settle(Settlement(turn=ended, hold=hold, lease=lease, pin=pin, lineage=lineage))

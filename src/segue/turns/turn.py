@@ -1,8 +1,8 @@
 """The way of a turn.
 
-message ─▶ store ─▶ lease ─▶ decide ─▶ compose ─▶ launch ─▶ stream ─▶ settle ─▶ pin ─▶ reply
-                               ▲                                        │
-                               └──────────── step down (once) ──────────┘
+message ─▶ store ─▶ lease ─▶ gate ─▶ decide ─▶ compose ─▶ launch ─▶ stream ─▶ settle ─▶ pin ─▶ reply
+                                      ▲                                        │
+                                      └──────────── step down (once) ──────────┘
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from segue.store.waiting_turn import WaitingTurn
 from segue.system import clock
 from segue.system.loop import failures, in_loop, run_sync, shield
 from segue.turns.attempts import decide, restore, step_down, stepped_words, try_once
-from segue.turns.gate import Admission, AdmissionRequest, admit
+from segue.turns.gate import Admission, AdmissionRequest, Reserved, admit
 from segue.turns.live_turn import NOTHING, Callbacks, LiveTurn, StoredTurn, before_parking
 from segue.turns.message import Retry, WentOn, in_line, place, receive, update_login, withdraw
 from segue.turns.prepare import Prepared, prepare_retry
@@ -65,13 +65,25 @@ async def run(
     queue. ``may_be_begun``: another process may have stored a run with this id, and died. ``on_run``: gets
     the id of each retry before its events. ``failover``: finds another account after a limit."""
     cancel, notice = cancel or Cancel(), Guarded("on_notice", on_notice)
+    last = prepared
 
     def callbacks() -> Callbacks:
         return Callbacks(on_event, Replies(answer), cancel, notice)
 
     async def retry(failed: Turn) -> Turn:
         turn = await _retry(last, store, callbacks(), failed, on_run)
-        return turn if accepted else await _after_limits(last, store, turn, callbacks)
+        turn = turn if accepted else await _after_limits(last, store, turn, callbacks)
+        return await under_others(turn)
+
+    async def under_others(turn: Turn) -> Turn:
+        """The turn of another account, if this one met a limit and another account can take its message."""
+        nonlocal last
+        if failover is None or turn.failure is None or turn.failure.kind != "rate_limited":
+            return turn
+        from segue.turns import later_runs
+
+        last, turn = await later_runs.under_others(last, store, turn, callbacks, on_run, failover, accepted)
+        return turn
 
     try:
         first = await _first(prepared, store, callbacks, retry_message, accepted, may_be_begun)
@@ -79,11 +91,7 @@ async def run(
         from segue.turns.later_runs import stored_turn
 
         return await stored_turn(prepared, store, known.run, callbacks, ours=may_be_begun)
-    last = prepared
-    if failover is not None and first.failure is not None and first.failure.kind == "rate_limited":
-        from segue.turns.later_runs import under_others
-
-        last, first = await under_others(prepared, store, first, callbacks, on_run, failover, accepted)
+    first = await under_others(first)
     return await retry_while_temporary(first, _retries(prepared), retry, lambda: cancel.asked > 0, notice)
 
 
@@ -168,7 +176,9 @@ async def take(
         prepared, row = await run_sync(receive, prepared, store, retry)
         return await _in_turn(prepared, store, row, callbacks, retry, began_ns)
     except NotWaiting:
-        return await run_sync(_as_stored, prepared, store)
+        return await _followed(prepared, store, callbacks)
+    except KnownRun:  # the run is not ours to withdraw: whoever stored it waits with it
+        raise
     except LeaseBusy as busy:
         turn = never_began(NOT_BEGUN if callbacks.cancel.asked else Failure("session_busy", str(busy)))
         return await run_sync(_withdraw, store, turn)
@@ -188,14 +198,16 @@ async def take_queued(
             retry = msgspec.structs.replace(retry, message=None)
         return await _in_turn(prepared, store, row, callbacks, retry, began_ns)
     except NotWaiting:
-        return await run_sync(_as_stored, prepared, store)
+        if retry.in_line:  # its line sees what becomes of it
+            return await run_sync(_as_stored, prepared, store)
+        return await _followed(prepared, store, callbacks)
     except LeaseBusy as busy:
         failure = NOT_BEGUN if callbacks.cancel.asked else Failure("session_busy", str(busy))
         return await run_sync(withdraw, store, _never_began(prepared, failure, began_ns, row))
-    except StoreAway as away:
+    except (StoreAway, Forbidden) as error:
         if row.via != QUEUED:  # no line has it
             with suppress(Exception):
-                turn = _never_began(prepared, failure_of(away), began_ns, row)
+                turn = _never_began(prepared, failure_of(error), began_ns, row)
                 await run_sync(_withdraw, store, turn)
         raise
     except WentOn as error:
@@ -209,13 +221,23 @@ def _withdraw(store: Store, turn: Turn) -> Turn:
 
 
 def _as_stored(prepared: Prepared, store: Store) -> Turn:
-    """The turn of a run that another process has ended, or has begun."""
+    """The run as another process has left it."""
     from segue.turns.report import report_row
 
     row = store.turn(prepared.run)
     if row is None:
         raise Misuse(f"the run {prepared.run} was deleted")
     return row.told if row.told is not None else report_row(row, prepared.ask.conversation)
+
+
+async def _followed(prepared: Prepared, store: Store, callbacks: Callbacks) -> Turn:
+    """The turn of a run that another process has ended, or has begun: then it is followed to its end."""
+    turn = await run_sync(_as_stored, prepared, store)
+    if turn.state not in BEGUN:
+        return turn
+    from segue.turns.known_run import known_run
+
+    return await known_run(prepared, store, turn.run, callbacks, math.inf)
 
 
 def _never_began(prepared: Prepared, failure: Failure, began_ns: int, row: TurnRow | None) -> Turn:
@@ -230,17 +252,28 @@ async def _in_turn(
     """Wait for the conversation's lease, settle what killed processes left, pass the gate, then answer the
     message. While only reservations of other turns stand in the way, wait without the lease."""
     until = math.inf if row.via == QUEUED else time.monotonic() + wait_s(prepared)
+    told: set[str] = set()
     while True:
         async with _lease(prepared, store, row, callbacks, until) as lease:
             await _recover(prepared, store, lease, row.id, callbacks, until)
-            admitted = await _admitted(prepared, store, row, lease, callbacks, retry, began_ns)
-            if isinstance(admitted, Turn):
-                return admitted
-            if isinstance(admitted, Admission):
-                return await _answered(admitted, store, lease, callbacks, until, began_ns)
+            try:
+                admitted = await _admitted(prepared, store, row, lease, callbacks, retry, began_ns)
+                if isinstance(admitted, Turn):
+                    return admitted
+                if isinstance(admitted, Admission):
+                    before = await run_sync(before_parking, store, row) if row.told is not None else NOTHING
+                    return await answer_message(LiveTurn(admitted, store, lease, callbacks, began_ns, before))
+            except failures() as error:
+                # No process of the attempt lives any more, but the next turn must know what the attempt did.
+                with suppress(Exception), shield():
+                    await _recover(prepared, store, lease, None, callbacks, until, failure_of(error))
+                raise
         from segue.turns.reservation import wait_for_release
 
-        await wait_for_release(prepared, store, row, callbacks, admitted, until)
+        if admitted.budget not in told:
+            told.add(admitted.budget)
+            callbacks.notice(f"waiting: {admitted.message}")
+        await wait_for_release(prepared, store, row, callbacks.cancel, admitted, until)
 
 
 async def _admitted(
@@ -251,7 +284,7 @@ async def _admitted(
     callbacks: Callbacks,
     retry: Retry,
     began_ns: int,
-) -> Admission | Turn | str:
+) -> Admission | Turn | Reserved:
     """What the gate says: the run has begun; it is over before it began; or the budget that it waits for.
 
     If too much of a budget is spent, the user is asked, then the gate once more. Raises ``Forbidden`` for
@@ -278,21 +311,6 @@ async def _admitted(
         ended = await asking.settle(StoredTurn(prepared, store, row, lease, callbacks, began_ns))
         if ended is not None:
             return ended
-
-
-async def _answered(
-    admission: Admission, store: Store, lease: Lease, callbacks: Callbacks, until: float, began_ns: int
-) -> Turn:
-    """Answer the message of a run that has begun."""
-    prepared, row = admission.prepared, admission.row
-    try:
-        before = await run_sync(before_parking, store, row) if row.told is not None else NOTHING
-        return await answer_message(LiveTurn(admission, store, lease, callbacks, began_ns, before))
-    except failures() as error:
-        # No process of the attempt is alive any more, but the next turn must know what the attempt did.
-        with suppress(Exception), shield():
-            await _recover(prepared, store, lease, None, callbacks, until, failure_of(error))
-        raise
 
 
 async def answer_message(live: LiveTurn) -> Turn:
@@ -401,7 +419,7 @@ async def _beginning(
 
 
 def failure_of(error: BaseException) -> Failure:
-    """The failure that the log shows for a turn that ended with an exception."""
+    """The failure that is stored for a turn that ended with an exception."""
     if isinstance(error, Forbidden):
         return Failure("forbidden", str(error))
     if isinstance(error, NotInstalled):

@@ -9,17 +9,22 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 import pytest
+from anyio.from_thread import start_blocking_portal
 
+from segue.app import conversation_changes
+from segue.config.home import Home, this_host
+from segue.store.leases import alone, lease_name
+from segue.store.store import open_store
 from segue.system import sockets
 from tests.integration.conftest import Program, Result
 from tests.integration.server.conftest import WAIT_S, Daemon, finish, start
 from tests.integration.server.test_questions import ASK, asked
-from tests.integration.server.test_remote import close, wait_for_run
 from tests.integration.server.test_runs import finished, submit
 
 ROUTE = "POST /api/v1/local/changes 200"
@@ -314,6 +319,36 @@ def test_a_busy_conversation_is_told_alike(pair: Pair, ran_by: str) -> None:
     assert pair.changes() == 5
 
 
+@pytest.mark.parametrize("by_daemon", [False, True])
+def test_a_change_while_a_turn_runs_is_refused_at_once(pair: Pair, by_daemon: bool) -> None:
+    """It does not wait for the end of the turn, and then drop what was answered."""
+    program = pair.daemon.segue if by_daemon else pair.alone
+    gate = program.cwd / "gate"
+    held = f"[[shell until [ -e {gate} ]; do sleep 0.1; done]][[say paid]]"
+    running = program.start("run", "k", held, "--permission", "full")
+    until_running(program)
+
+    def taken(*args: str) -> float:
+        began = time.monotonic()
+        assert program(*args, SEGUE_DAEMON="" if by_daemon else "off").code == (75 if args[0] != "log" else 0)
+        return time.monotonic() - began
+
+    for args in (
+        ("edit", "k", "#1", "x"),
+        ("edit", "k", "#1", "x", "--cut"),
+        ("truncate", "k", "#1"),
+        ("undo", "k"),
+        ("rm", "k", "-y"),
+        ("account", "switch", "k", "none"),
+    ):
+        longer = (taken(*args) - taken("log", "k") for _ in range(5))
+        assert any(each < conversation_changes.WAIT_S / 2 for each in longer), args
+    gate.touch()
+    running.communicate(timeout=WAIT_S)
+    assert program("last", "k").stdout == "paid\n"
+    assert program("truncate", "k", "#3").code == 0, "when it is over"
+
+
 def until_running(program: Program) -> None:
     for _ in range(600):
         log = msgspec.json.decode(program("log", "k", "--json").stdout)
@@ -493,30 +528,37 @@ def test_a_daemon_that_is_stopped_does_nothing_later(daemon: Daemon) -> None:
     assert "remember number 2" not in daemon.segue("log", "k").stdout
 
 
+@contextmanager
+def held(daemon: Daemon) -> Iterator[None]:
+    """A process still holds the conversation ``k``, although no turn of it runs."""
+    home = Home(daemon.segue.home)
+    with open_store(None, home.root / "segue.db") as store, start_blocking_portal() as portal:
+        conversation = store.conversation("k")
+        assert conversation is not None
+        name = lease_name(conversation.id)
+        lease = alone(store, name, host=this_host(None, home), locks=home.locks)
+        with portal.wrap_async_context_manager(lease):
+            yield
+
+
 def test_ctrl_c_ends_a_change_that_waits(daemon: Daemon) -> None:
     daemon.segue(*FIRST)
-    hanging = daemon.segue.start("run", "k", "[[hang]]")
-    wait_for_run(daemon, "k")
-    edit = daemon.segue.start("edit", "k", "#1", "remember number 2")
-    time.sleep(1)
-    edit.send_signal(signal.SIGINT)
-    out, err = edit.communicate(timeout=WAIT_S)
-    assert (edit.returncode, out, err) == (130, b"", b"segue: cancelled\n")
-    hanging.send_signal(signal.SIGINT)
-    close(hanging)
+    with held(daemon):
+        edit = daemon.segue.start("edit", "k", "#1", "remember number 2")
+        time.sleep(1)
+        edit.send_signal(signal.SIGINT)
+        out, err = edit.communicate(timeout=WAIT_S)
+        assert (edit.returncode, out, err) == (130, b"", b"segue: cancelled\n")
     time.sleep(2.5)  # longer than a change waits
     assert "remember number 2" not in daemon.segue("log", "k").stdout
 
 
 def test_a_command_that_is_killed_ends_a_change_that_waits(daemon: Daemon) -> None:
     daemon.segue(*FIRST)
-    hanging = daemon.segue.start("run", "k", "[[hang]]")
-    wait_for_run(daemon, "k")
-    edit = daemon.segue.start("edit", "k", "#1", "remember number 2")
-    time.sleep(1)
-    edit.kill()
-    edit.communicate(timeout=WAIT_S)
-    hanging.send_signal(signal.SIGINT)
-    close(hanging)
+    with held(daemon):
+        edit = daemon.segue.start("edit", "k", "#1", "remember number 2")
+        time.sleep(1)
+        edit.kill()
+        edit.communicate(timeout=WAIT_S)
     time.sleep(2.5)
     assert "remember number 2" not in daemon.segue("log", "k").stdout

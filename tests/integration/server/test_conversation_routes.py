@@ -308,9 +308,17 @@ def test_a_busy_conversation_is_told_at_once(talked: Daemon) -> None:
     talked.ask("PATCH", f"{ONE}/messages/%235", {"text": "remember number 5"})
     run = submit(talked, quote(KEY, safe=""), "[[hang]]")["run"]
     wait_for_run(talked, quote(KEY, safe=""))
-    for method, path in (("DELETE", ONE), ("POST", f"{ONE}/undo"), ("DELETE", f"{ONE}/messages/%235")):
+    for method, path, *body in (
+        ("DELETE", ONE),
+        ("POST", f"{ONE}/undo"),
+        ("DELETE", f"{ONE}/messages/%235"),
+        ("PATCH", f"{ONE}/messages/%235", {"text": "remember number 6"}),
+        ("PATCH", f"{ONE}/messages/%235", {"text": "remember number 6", "cut": True}),
+        ("PATCH", f"{ONE}/account", {"account": "none"}),
+    ):
         began = time.monotonic()
-        assert talked.ask(method, path).kind == "conversation_busy"
+        busy = talked.ask(method, path, *body)
+        assert (busy.status, busy.kind) == (409, "conversation_busy")
         assert time.monotonic() - began < 1
     talked.ask("POST", f"/api/v1/runs/{run}/cancel")
     finished(talked, run)

@@ -39,7 +39,7 @@ class Limited:
         script.write_text(
             f'case "$*" in *--version*|*--help*) exec {agent} "$@";; esac\n'
             f"echo x >> {self._calls}\n"
-            f'if [ -e {self.limit} ]; then sed -u \'s/"text":"[^"]*/&{how}/\' | {agent} "$@"; '
+            f'if [ -e {self.limit} ]; then sed -u \'s#"text":"[^"]*#&{how}#\' | {agent} "$@"; '
             f'else exec {agent} "$@"; fi\n'
         )
         self.talk = rehearsing(segue, f'[agents.rehearsal]\ncommand = ["sh", "{script}"]\n{config}')
@@ -58,7 +58,7 @@ class Limited:
         if ended:
             self.limit.unlink(missing_ok=True)
         with database(self.segue.home / "segue.db", timeout=WAIT_S) as file:
-            file.execute("UPDATE turns SET not_before_ms = started_ms WHERE state = 'parked'")
+            file.execute("UPDATE turns SET not_before_ms = started_ms WHERE not_before_ms IS NOT NULL")
 
     def parked(self) -> dict[str, Any]:
         """The one run that waits, once it is parked."""
@@ -162,6 +162,77 @@ def test_what_was_said_meanwhile_keeps_a_run_from_going_on(limited: Limited) -> 
     assert "the conversation went on while #1 was parked" in turn["failure"]["message"]
 
 
+def asks(limited: Limited, run: str) -> bool:
+    """Whether the run needs the user."""
+    found = msgspec.json.decode(limited.segue("answer", "--json").stdout)
+    (asked,) = [each for each in found if each["run"] == run]
+    return (asked["state"], [each["kind"] for each in asked["questions"]]) == ("needs_you", ["went_on"])
+
+
+@pytest.mark.parametrize(
+    ("answer", "state", "texts"),
+    [
+        ("go on", "done", ["remember number 3", "Noted: 3.", "remember number 7", "Noted: 7."]),
+        ("drop it", "withdrawn", ["remember number 3", "Noted: 3."]),
+    ],
+)
+def test_who_writes_while_a_run_is_parked_is_asked_what_becomes_of_it(
+    limited: Limited, answer: str, state: str, texts: list[str]
+) -> None:
+    daemon = start(limited.segue)
+    try:
+        run = submit(daemon, "t", "remember number 7")["run"]
+        until(lambda: show(daemon, run)["state"] == "parked")
+        limited.limit.unlink()
+        limited.talk.run("remember number 3")
+        assert asks(limited, run)
+        listed = f"{run}  t  you wrote since this message was parked: go on with it, or drop it?"
+        assert limited.segue("answer").stdout.startswith(listed)
+        finish(daemon.process)
+        daemon = start(limited.segue)
+        limited.over()
+        limited.talk.run("what number?")
+        assert show(daemon, run)["state"] == "needs_you", "it goes on only if somebody says so"
+        wrong = limited.segue("answer", run, "perhaps")
+        assert (wrong.code, wrong.stderr) == (2, 'segue: answer "go on" or "drop it"\n')
+        assert limited.segue("answer", run, answer).code == 0
+        limited.over()  # one that goes on waits for the end of the limit
+        ended = finished(daemon, run)
+        assert limited.segue("answer", run, answer).code != 0
+    finally:
+        finish(daemon.process)
+    assert ended["state"] == state
+    said = [each["text"] for each in limited.talk.log() if each["n"] is not None]
+    assert [text for text in said if text not in ("what number?", "3")] == texts
+
+
+def test_who_waits_for_a_parked_run_waits_for_the_answer_too(limited: Limited) -> None:
+    process = limited.segue.start("run", "t", "remember number 7", "--park", "--json")
+    run = limited.parked()["run"]
+    limited.limit.unlink()
+    limited.talk.run("remember number 3")
+    assert asks(limited, run)
+    assert process.poll() is None
+    assert limited.segue("answer", run, "go on").code == 0
+    with database(limited.segue.home / "segue.db", timeout=WAIT_S) as file:
+        ((state, left_ms),) = file.execute(
+            "SELECT state, not_before_ms - started_ms FROM turns WHERE id = ?", (run,)
+        )
+    assert (state, left_ms > 300_000) == ("parked", True), "the limit itself is not over yet"
+    limited.over()
+    code, turn, errors = told(process)
+    assert (code, turn["run"], turn["text"]) == (0, run, "Noted: 7.")
+    assert f'you wrote since: segue answer {run} "go on", or "drop it"' in errors
+
+
+def test_what_is_to_start_later_is_not_asked_about(limited: Limited) -> None:
+    run = limited.segue("run", "t", "remember number 7", "--at", "+1h", "-q").stdout.strip()
+    limited.limit.unlink()
+    limited.talk.run("remember number 3")
+    assert [(each["run"], each["state"]) for each in limited.queue()] == [(run, "parked")]
+    assert msgspec.json.decode(limited.segue("answer", "--json").stdout) == []
+
+
 def test_one_run_is_seen_from_running_to_parked_to_done(served: tuple[Limited, Daemon]) -> None:
     limited, daemon = served
     everything = Stream(daemon, "/api/v1/events")
@@ -244,6 +315,82 @@ def test_a_run_whose_waiter_was_killed_stays_in_the_queue(limited: Limited) -> N
     limited.over()
     ran = limited.segue("queue", "run", "t")
     assert (ran.code, ran.stdout) == (0, f"{run}  t  rehearsal  done  Noted: 7.\n")
+
+
+WAITS = """
+SELECT t.not_before_ms - (SELECT MAX(ended_ms) FROM attempts) FROM turns AS t
+WHERE t.state = 'parked' AND (SELECT COUNT(*) FROM attempts WHERE outcome = 'rate_limited') = ?
+"""
+
+
+def waits_s(limited: Limited, windows: int) -> float:
+    """How long the one run waits, once it has met the limit so often."""
+    found: list[float] = []
+
+    def is_parked() -> bool:
+        with database(limited.segue.home / "segue.db", timeout=WAIT_S) as file:
+            found.extend(waits / 1000 for (waits,) in file.execute(WAITS, (windows,)))
+        return bool(found)
+
+    until(is_parked)
+    return found[0]
+
+
+def test_a_limit_that_always_ends_soon_is_tried_less_and_less_often(segue: Program) -> None:
+    """The run wakes by itself only the first time: what it waits later is read, and cut short."""
+    limited = Limited(segue, how="[[error 429 retry-after 1]]")
+    daemon = start(segue)
+    try:
+        submit(daemon, "t", "remember number 7")
+        for windows, least_s in ((2, 30), (3, 60), (4, 120)):
+            assert least_s <= waits_s(limited, windows) < least_s + WAIT_S
+            if windows == 3:  # how often it has woken survives the daemon
+                finish(daemon.process)
+                daemon = start(segue)
+            limited.over(ended=False)
+    finally:
+        finish(daemon.process)
+
+
+def test_after_so_many_windows_a_run_fails_and_keeps_its_message(limited: Limited) -> None:
+    limited.segue.config((limited.segue.home / "config.toml").read_text() + "[limits]\nmax_windows = 2\n")
+    process = limited.segue.start("run", "t", "remember number 7", "--park", "--json")
+    for calls in (2, 3):
+        limited.parked()
+        limited.over(ended=False)
+        until(lambda calls=calls: limited.calls == calls)  # type: ignore[misc]
+    code, turn, _ = told(process)
+    assert (code, turn["state"], turn["failure"]["kind"]) == (75, "failed", "rate_limited")
+    assert turn["failure"]["retryable"]
+    assert "not parked again: it has met the limit after each of 2 waits" in turn["notices"]
+    assert limited.talk.texts() == ["remember number 7"]
+    limited.over()
+    retried = limited.segue("retry", "t", "--json")
+    assert (retried.code, retried.turn["text"]) == (0, "Noted: 7.")
+
+
+def test_a_killed_daemon_does_not_make_a_run_wait_for_ever(limited: Limited) -> None:
+    """The run has woken as often as it may, and its daemon is killed before the agent meets the limit."""
+    gate = limited.segue.home.parent / "gate"
+    config = (limited.segue.home / "config.toml").read_text()
+    limited.segue.config(config + "[limits]\nmax_windows = 1\n")
+    wait = f"[[shell until [ -e {gate} ]; do sleep 0.1; done]]"
+    daemon = start(limited.segue)
+    run = submit(daemon, "t", "remember number 7", options={"permission": "full"})["run"]
+    until(lambda: show(daemon, run)["state"] == "parked")
+    script = limited.segue.home.parent / "agent.sh"
+    script.write_text(script.read_text().replace(LIMIT, wait + LIMIT))
+    limited.over(ended=False)
+    until(lambda: limited.calls == 2)
+    until(lambda: any((limited.segue.home / "runs").glob(f"{run}*/process.json")))
+    finish(daemon.process)
+    gate.touch()
+    daemon = start(limited.segue)
+    try:
+        ended = finished(daemon, run)
+    finally:
+        finish(daemon.process)
+    assert (ended["state"], ended["turn"]["failure"]["kind"]) == ("failed", "rate_limited")
 
 
 def test_the_oldest_run_tries_first(served: tuple[Limited, Daemon]) -> None:

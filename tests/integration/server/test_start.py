@@ -11,7 +11,7 @@ import pytest
 
 from segue.system import processes
 from tests.integration.conftest import Program
-from tests.integration.server.conftest import WAIT_S
+from tests.integration.server.conftest import WAIT_S, finish
 from tests.integration.server.test_lifecycle import background, told
 from tests.undertaker import start_undertaker
 
@@ -42,7 +42,7 @@ def test_no_command_starts_one_unasked(segue: Program) -> None:
 
 def test_several_commands_at_once_start_one(background: Program) -> None:
     racing = [
-        background.start("run", f"k{n}", "hi", "--agent", "rehearsal", SEGUE_DAEMON="auto", SEGUE_RUN_ID="x")
+        background.start("run", f"k{n}", "hi", "--agent", "rehearsal", SEGUE_DAEMON="auto", SEGUE_MARK="x")
         for n in range(3)
     ]
     ended = [process.communicate(timeout=WAIT_S * 2) for process in racing]
@@ -51,7 +51,7 @@ def test_several_commands_at_once_start_one(background: Program) -> None:
     ] * 3, ended
     assert b"daemon" not in b"".join(errors for _, errors in ended)
     environment = Path(f"/proc/{told(background.home)['pid']}/environ").read_bytes()
-    assert b"SEGUE_RUN_ID" not in environment
+    assert b"SEGUE_MARK" not in environment
     assert os.readlink(f"/proc/{told(background.home)['pid']}/cwd") == str(background.home)
     assert background("stop").code == 0
     assert log(background).count("listening on") == 1
@@ -94,3 +94,18 @@ def test_no_daemon_outlives_the_tests(segue: Program, tmp_path: Path) -> None:
     waiting = start_undertaker(tmp_path)
     waiting.communicate(timeout=WAIT_S)
     assert pid not in processes.groups([pid])
+
+
+def test_no_agent_outlives_the_tests(segue: Program, tmp_path: Path) -> None:
+    """Its Segue was killed; the agent itself has no ``SEGUE_HOME``."""
+    running = segue.start("run", "t", "[[hang]]", "--agent", "rehearsal", "--no-daemon")
+    runs, until = segue.home / "runs", time.monotonic() + WAIT_S
+    while not (found := [run for run in runs.glob("*") if processes.attempt_lives(run)]):
+        assert time.monotonic() < until
+        time.sleep(0.05)
+    finish(running)
+    assert processes.marked_processes(found[0].name)
+    start_undertaker(tmp_path).communicate(timeout=WAIT_S)
+    while processes.marked_processes(found[0].name):
+        assert time.monotonic() < until + WAIT_S, "it lives"
+        time.sleep(0.05)

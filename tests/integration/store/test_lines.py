@@ -6,8 +6,19 @@ import msgspec
 import pytest
 
 from segue.core.turn import State
-from segue.store.records import QUEUED, NotWaiting, Parking, QueuedRow, Settlement, TurnRow
+from segue.core.usage import Usage
+from segue.store.records import (
+    QUEUED,
+    AttemptRow,
+    NotWaiting,
+    Parking,
+    QueuedRow,
+    Settlement,
+    TurnRow,
+)
 from segue.store.store import Store
+from segue.system.clock import new_id
+from segue.turns.parked_run import wakes_of
 from tests.integration.store.talking import Talk, message, told, turn_row
 
 
@@ -114,3 +125,34 @@ def test_runs_that_change_their_order_exchange_their_places(store: Store) -> Non
     assert [each.id for each in store.line(line.talk.id)] == [third.id, first.id, second.id]
     assert [each.id for each in store.ahead(waited_for.id)] == [third.id]
     assert [each.id for each in store.ahead(first.id)] == [third.id, waited_for.id]
+
+
+def test_what_is_parked_by_a_limit_waits_for_the_user_who_wrote_since(store: Store) -> None:
+    line = Line(store, "k")
+    limited, kept, later = line.add(), line.add(), line.add()
+    line.park(limited, 5000)
+    line.park(kept, 6000, leaves=False)  # something was done for it
+    assert store.ask_parked(line.talk.id, "q", "{}")
+    assert [line.now(each).not_before_ms for each in (limited, kept)] == [None, 6000]
+    assert [(each.run, each.state) for each in store.questions(limited.id)] == [(limited.id, "open")]
+    assert not store.ask_parked(line.talk.id, "again", "{}")
+    assert line.now(later).state == "queued"
+    assert store.go_on_parked(limited.id, "q", 7000)
+    assert not store.go_on_parked(limited.id, "q", 7000)
+    assert (line.now(limited).state, line.now(limited).not_before_ms) == ("parked", 7000)
+    assert store.ask_parked(line.talk.id, "next", "{}")
+    assert store.go_on_parked(limited.id, "next", None)
+    assert (line.now(limited).state, line.now(limited).not_before_ms) == ("queued", None)
+    assert store.asked(line.talk.id) == []
+
+
+def test_how_often_a_run_has_waited_is_known_from_its_attempts(store: Store) -> None:
+    line = Line(store, "k")
+    row = line.add()
+    for seq, outcome in enumerate(("session_rejected", "rate_limited", "rate_limited"), 1):
+        name = new_id()
+        made = AttemptRow(id=name, turn=row.id, seq=seq, mode="fresh", run_dir="/r", started_ms=seq)
+        store.attempting(made)
+        store.attempted(name, outcome, None, Usage(), None, 0, seq)
+        assert wakes_of(store, row, name) == max(0, seq - 2)
+    assert wakes_of(store, row, "another") == 2

@@ -94,7 +94,9 @@ def test_the_prompt_goes_by_stdin_which_stays_open() -> None:
 @pytest.mark.parametrize(
     ("permission", "flag"),
     [
-        ("read", "--disallowedTools=Bash,Edit,MultiEdit,NotebookEdit,Write"),
+        ("default", "--permission-mode=default"),
+        ("read", "--permission-mode=default"),  # it may ask, see below
+        ("read", "--setting-sources="),
         ("edit", "--permission-mode=acceptEdits"),
         ("full", "--permission-mode=bypassPermissions"),
     ],
@@ -105,6 +107,41 @@ def test_the_posture_is_the_same_on_a_fresh_and_a_resumed_turn(
 ) -> None:
     assert flag in argv(ask(permission=permission, start=start))
     assert not any("bypass" in part for part in argv(ask(start=start)))
+
+
+def test_reading_names_the_tools_that_are_there() -> None:
+    given = argv(ask(permission="read", questions=False, allow_tools=("Bash(ls *)", "WebFetch")))
+    assert {
+        "--permission-mode=dontAsk",
+        "--setting-sources=",
+        "--settings=/runs/1/claude-settings.json",
+        "--add-dir=/home/me/project",
+        "--allowedTools=Bash(ls *),WebFetch",
+        "--disallowedTools=Edit,MultiEdit,NotebookEdit,Write,Bash(git *),AskUserQuestion",
+    } <= set(given)
+    (there,) = [part.partition("=")[2].split(",") for part in given if part.startswith("--tools=")]
+    assert {"Read", "Grep", "Bash"} <= set(there)
+    assert not {"Write", "Edit", "EnterWorktree", "CronCreate", "Monitor", "AskUserQuestion"} & set(there)
+
+
+def test_without_a_rule_for_it_reading_offers_no_shell_and_no_git() -> None:
+    plain = argv(ask(permission="read"))
+    assert "--disallowedTools=Bash,Edit,MultiEdit,NotebookEdit,Write" in plain
+    assert not any("Bash" in part for part in plain if part.startswith("--tools="))
+    for rule in ("Bash(git log *)", "Bash(git:*)"):
+        assert not any("Bash(git *)" in part for part in argv(ask(permission="read", allow_tools=(rule,))))
+
+
+def test_the_tools_of_reading_change_the_prompt_and_this_is_told() -> None:
+    def offers(**more: object) -> tuple[str, ...]:
+        return AGENT.command(ask(**more), runtime(), RunPlace(Path("/runs/1"))).offers
+
+    assert offers(permission="default") == offers(permission="edit") == ()
+    assert offers(permission="read") == ("with the tools that look",)
+    rule = offers(permission="read", allow_tools=("Bash(ls *)",))
+    assert rule == ("with the tools that look", "with Bash")
+    assert offers(permission="read", allow_tools=("Bash(df *)",)) == rule, "a pattern changes nothing in it"
+    assert "without WebFetch" in offers(permission="read", deny_tools=("WebFetch",))
 
 
 def test_denied_tools_add_to_the_posture_and_do_not_replace_it() -> None:
@@ -269,6 +306,9 @@ FAILURES = [
         ("fail-error-529", "model_error"),
         ("fail-context-full", "context_exceeded"),
         ("fail-malformed", "model_error"),
+        ("fail-decline", "refused"),
+        ("fail-decline-prompt", "refused"),
+        ("fail-decline-prompt-stream", "refused"),
     )
 ]
 

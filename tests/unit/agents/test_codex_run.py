@@ -1,5 +1,6 @@
 """Codex's adapter on recorded streams and made-up lines: how it is called, how it is read."""
 
+import tomllib
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +19,7 @@ from segue.agents.codex.verdict import limit_end
 from segue.core import events as ev
 from segue.core.errors import Misuse
 from segue.core.outcome import Exit
-from segue.core.request import Command, Request, RunPlace, Runtime, Start
+from segue.core.request import Command, Posture, Request, RunPlace, Runtime, Start
 from segue.core.stream import TurnState
 from segue.core.tools import DeniedTools
 from segue.core.usage import Totals, Usage
@@ -298,6 +299,61 @@ def test_no_line_breaks_the_reading(line: bytes) -> None:
     concluded(AGENT, events)
 
 
+# --- what its own files would add ------------------------------------------------------------------
+
+IGNORES = NEW_HELP + "      --ignore-rules\n"
+
+
+def closed(home: Path, permission: Posture = "read", cwd: Path = Path("/home/me/project")) -> dict[str, str]:
+    request = Request(prompt="hi", cwd=cwd, permission=permission)
+    return settings(AGENT.command(request, runtime(), RunPlace(Path("/runs/1"), home)).argv)
+
+
+@pytest.mark.parametrize(
+    ("permission", "native", "given"),
+    [("default", (), 1), ("read", (), 1), ("edit", (), 0), ("full", (), 0), ("read", ("--ignore-rules",), 1)],
+)
+def test_rules_are_ignored_where_nothing_may_be_written(
+    permission: Posture, native: tuple[str, ...], given: int
+) -> None:
+    request = Request(prompt="hi", cwd=Path("/"), permission=permission, native_args=native)
+    argv = AGENT.command(request, runtime(help_text=IGNORES), RunPlace(Path("/runs/1"))).argv
+    assert argv.count("--ignore-rules") == given
+
+
+def test_trust_is_taken_back_only_where_it_was_given(tmp_path: Path) -> None:
+    assert "projects" not in closed(tmp_path)
+    config = tmp_path / "config.toml"
+    for text, taken in (
+        ('[projects."/home/me"]\ntrust_level = "trusted"', True),
+        ('[projects."/home/me/project"]\ntrust_level = "untrusted"', False),
+        ('[projects."/home/you"]\ntrust_level = "trusted"', False),
+        ("what is this", True),
+    ):
+        config.write_text(text)
+        assert ("projects" in closed(tmp_path)) is taken, text
+        assert "projects" not in closed(tmp_path, "edit")
+    named = tomllib.loads(f"projects={closed(tmp_path)['projects']}")["projects"]
+    assert named == {
+        path: {"trust_level": "untrusted"} for path in ("/home/me/project", "/home/me", "/home", "/")
+    }
+
+
+def test_in_a_linked_worktree_every_trusted_directory_counts(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[projects."/home/you"]\ntrust_level = "trusted"')
+    (tmp_path / "tree").mkdir()
+    assert "projects" not in closed(tmp_path, cwd=tmp_path / "tree")
+    (tmp_path / "tree" / ".git").write_text("gitdir: elsewhere")
+    assert "projects" in closed(tmp_path, cwd=tmp_path / "tree")
+
+
+def test_servers_are_switched_off_by_name_under_read(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").write_text('[mcp_servers."a b"]\ncommand = "x"\n')
+    off = f"mcp_servers={closed(tmp_path)['mcp_servers']}"
+    assert tomllib.loads(off) == {"mcp_servers": {"a b": {"enabled": False}}}
+    assert "mcp_servers" not in closed(tmp_path, "default")
+
+
 # --- classify --------------------------------------------------------------------------------------
 
 
@@ -317,6 +373,9 @@ def test_no_line_breaks_the_reading(line: bytes) -> None:
         ("fail-drop", "network", None),
         ("fail-malformed", "model_error", None),
         ("fail-empty", "model_error", None),
+        ("fail-decline", "refused", None),
+        ("fail-decline-begun", "refused", None),
+        ("fail-decline-prompt-stream", "refused", None),
         ("no-key", "auth", None),
     ],
 )
@@ -333,6 +392,14 @@ def test_recorded_failures(version: str, name: str, kind: str, status: int | Non
     [
         ("usage_limit_exceeded", "words nobody has seen yet", "rate_limited"),
         ("context_window_exceeded", "words", "context_exceeded"),
+        ("cyber_policy", "words", "refused"),
+        ("bio_policy", "words", "refused"),
+        ("misalignment_policy_violation", "words", "refused"),
+        ("bad_request", "Invalid prompt: we've limited access for safety reasons.", "refused"),
+        (None, "This content was flagged for possible biological risk.", "refused"),
+        (None, "This request has been flagged for possible cybersecurity risk.", "refused"),
+        (None, "This request was blocked due to a misalignment policy violation", "refused"),
+        (None, "Your account was flagged by an administrator", "model_error"),
         ("unauthorized", "words", "auth"),
         ({"response_too_many_failed_attempts": {"http_status_code": 429}}, "words", "rate_limited"),
         ({"http_connection_failed": {"http_status_code": None}}, "Connection failed: x", "network"),

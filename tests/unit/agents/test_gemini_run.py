@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from segue.agents.base import Ended
+from segue.agents.gemini import permissions
 from segue.agents.gemini.adapter import AGENT, PROMPT_BYTES
 from segue.agents.gemini.verdict import evidence
 from segue.core import events as ev
@@ -84,10 +85,11 @@ class TestRuntime:
 class TestCommand:
     def test_a_fresh_turn(self) -> None:
         made = command("hi", start=Start(new_id=ID), model="m")
-        assert made.argv[:4] == (
+        assert made.argv[:5] == (
             "/bin/gemini",
             "--output-format=stream-json",
             f"--session-id={ID}",
+            "--approval-mode=default",
             "--model=m",
         )
         assert (made.stdin, made.hold_stdin, made.cwd) == (b"hi", False, Path("/work"))
@@ -110,21 +112,21 @@ class TestCommand:
 
     @pytest.mark.parametrize(
         ("permission", "mode"),
-        [("default", None), ("read", "default"), ("edit", "auto_edit"), ("full", "yolo")],
+        [("default", "default"), ("read", "default"), ("edit", "auto_edit"), ("full", "yolo")],
     )
     @pytest.mark.parametrize("start", [Start(), Start("resume", ID)])
     @pytest.mark.parametrize("version", [NEW, OLD])
-    def test_postures(self, permission: Any, mode: str | None, start: Start, version: str) -> None:
+    def test_postures(self, permission: Any, mode: str, start: Start, version: str) -> None:
         argv = command(permission=permission, start=start, version=version).argv
         given = [argument for argument in argv if argument.startswith("--approval-mode")]
-        assert given == ([f"--approval-mode={mode}"] if mode else [])
+        assert given == [f"--approval-mode={mode}"]
 
     @pytest.mark.parametrize("permission", ["default", "read", "edit"])
     def test_plan_mode_is_closed_unless_all_is_allowed(self, permission: Any) -> None:
         made = command(permission=permission)
-        assert made.argv[-2:] == ("--policy=/run/1/policy.toml", "--policy=~/.gemini/policies")
+        assert made.argv[-1] == "--admin-policy=/run/1/policy.toml"
         assert "exit_plan_mode" in denied(made)
-        assert ("write_file" in denied(made)) is (permission == "read")
+        assert ("*" in denied(made)) is (permission == "read")
         assert command(permission="full").files == {}
 
     def test_tools_are_named_in_the_policy(self) -> None:
@@ -143,8 +145,10 @@ class TestCommand:
         assert (made.argv[-1], made.files) == ("--allowed-tools=a,b", {})
         assert command(version=OLD, permission="read").argv[-1] == "--allowed-tools=read_file"
         tools = ("run_shell_command(ls)", "web_fetch")
-        assert (
-            command(version=OLD, permission="read", allow_tools=tools).argv[-1] == "--allowed-tools=web_fetch"
+        made = command(version=OLD, permission="read", allow_tools=tools)
+        assert made.argv[-2:] == (
+            "--allowed-mcp-server-names=none-in-this-run",
+            "--allowed-tools=run_shell_command(ls),web_fetch",
         )
 
     REFUSED = (
@@ -166,6 +170,65 @@ class TestCommand:
     def test_what_it_cannot_do_is_refused_by_name(self, given: dict[str, Any], named: str) -> None:
         with pytest.raises(Misuse, match=named):
             command(**given)
+
+
+class TestInForce:
+    @staticmethod
+    def why(home: Path, cwd: Path, version: str = NEW, **more: Any) -> str:
+        request = Request(**{"prompt": "hi", "cwd": cwd, "permission": "read", **more})
+        return AGENT.not_in_force(request, runtime(version), home, {}) or ""
+
+    @pytest.mark.parametrize("version", [NEW, OLD])
+    @pytest.mark.parametrize(
+        ("settings", "refused"),
+        [
+            ('{"hooks": {"SessionStart": [{}]}}', True),
+            ('{"tools": {"discoveryCommand": "x"}}', True),
+            ('{"toolDiscoveryCommand": "x"}', True),
+            ('{"h\\u006foks": {"SessionStart": [{}]}}', True),
+            ('{"hooks": {}, "tools": {"allowed": ["x"]}} ', False),
+            ('{"model": {}} // no hooks', True),
+            ('{"model": {}} // nothing', False),
+        ],
+    )
+    def test_a_directory_whose_settings_run_commands(
+        self, settings: str, refused: bool, version: str, tmp_path: Path
+    ) -> None:
+        file = tmp_path / "project" / ".gemini" / "settings.json"
+        file.parent.mkdir(parents=True)
+        file.write_text(settings)
+        assert (str(file) in self.why(tmp_path, tmp_path / "project", version)) is refused
+        assert self.why(tmp_path, tmp_path / "project", version, permission="default") == ""
+        assert self.why(tmp_path / "project", tmp_path / "project", version) == "", "these are the user's own"
+
+    def test_policies_of_the_system_would_come_first(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        assert self.why(tmp_path, tmp_path) == ""
+        monkeypatch.setattr(permissions, "SYSTEM", tmp_path)
+        (tmp_path / "theirs.toml").touch()
+        assert str(tmp_path) in self.why(tmp_path, tmp_path)
+        assert command(permission="edit").argv[-2].startswith("--policy=")
+
+    def test_a_native_option_that_starts_servers_is_refused(self, tmp_path: Path) -> None:
+        said = self.why(tmp_path, tmp_path, native_args=("--allowed-mcp-server-names=mine",))
+        assert "--allowed-mcp-server-names" in said
+
+    def test_what_the_users_policies_deny_is_repeated(self, tmp_path: Path) -> None:
+        own = tmp_path / ".gemini" / "policies" / "own.toml"
+        own.parent.mkdir(parents=True)
+        own.write_text(
+            '[[rule]]\ntoolName = ["a", "b"]\ndecision = "deny"\npriority = 3\n'
+            '[[rule]]\ntoolName = "c"\ndecision = "allow"\npriority = 3\n'
+        )
+        request = Request(prompt="hi", cwd=tmp_path, permission="read")
+        made = AGENT.command(request, runtime(NEW), RunPlace(Path("/run/1"), tmp_path))
+        assert made.argv[-1] == "--admin-policy=/run/1/policy.toml,/run/1/own-refusals.toml"
+        refusals = tomllib.loads(made.files[Path("/run/1/own-refusals.toml")])["rule"]
+        assert refusals == [{"toolName": ["a", "b"], "decision": "deny", "priority": 999}]
+        own.write_text("what is this")
+        made = AGENT.command(request, runtime(NEW), RunPlace(Path("/run/1"), tmp_path))
+        assert made.argv[-1] == "--admin-policy=/run/1/policy.toml"
 
 
 def rules(made: Command) -> list[dict[str, Any]]:
@@ -239,6 +302,21 @@ class TestConclude:
         assert (found.kind, found.status) == (kind, status)
         assert found.until == (6_000 if kind == "rate_limited" else None)
         assert found.message
+
+    @pytest.mark.parametrize(
+        ("name", "version", "code", "status"),
+        [
+            ("fail-decline", NEW, 1, None),
+            ("fail-decline-prompt", NEW, 144, 400),
+            ("fail-decline-prompt", OLD, 144, 400),
+        ],
+    )
+    def test_what_the_model_service_declines(
+        self, name: str, version: str, code: int, status: int | None
+    ) -> None:
+        found = concluded(stream(name, version), code).failure
+        assert found is not None
+        assert (found.kind, found.status, found.retryable) == ("refused", status, False)
 
     def test_the_older_version_tells_a_limit_only_on_stderr(self) -> None:
         said = b'{"type":"result","status":"error","error":{"message":"[API Error: Too much]"}}'

@@ -153,7 +153,8 @@ def test_the_new_version_runs_under_one_profile_and_no_other(posture: Posture, p
     others = msgspec.json.decode(command.env["VIBE_DISABLED_AGENTS"])
     assert {*others, profile} == {"ask", "accept-edits", "smart-approve", "auto-approve"}
     assert profile not in others
-    assert ("--disabled-tools=bash" in command.argv) == (posture == "read")
+    enabled = {arg.partition("=")[2] for arg in command.argv if arg.startswith("--enabled-tools")}
+    assert ({"read_file", "grep"} <= enabled, "bash" in enabled) == (posture == "read", False)
 
 
 @pytest.mark.parametrize("posture", ["default", "edit"])
@@ -168,6 +169,28 @@ def test_the_old_version_runs_no_command_as_harmless(posture: Posture) -> None:
 def test_the_old_version_is_left_with_tools_that_look() -> None:
     enabled = [arg for arg in call(OLD, ask(permission="read")).argv if arg.startswith("--enabled-tools")]
     assert enabled == [f"--enabled-tools={tool}" for tool in ("grep", "read", "skill", "todo")]
+
+
+def test_with_read_a_rule_opens_the_shell_for_its_commands_only() -> None:
+    rules = ("bash(git log)", "bash(ls)", "web_fetch")
+    command = call(NEW, ask(permission="read", allow_tools=rules))
+    assert "--enabled-tools=bash" in command.argv
+    assert msgspec.json.decode(command.env["VIBE_TOOLS"]) == {
+        "bash": {"permission": "ask", "allowlist": ["git log", "ls"]},
+        "web_fetch": {"permission": "always"},
+    }
+    denied = call(NEW, ask(permission="read", allow_tools=rules, deny_tools=("bash",)))
+    assert "--enabled-tools=bash" not in denied.argv
+    assert "bash" not in msgspec.json.decode(denied.env["VIBE_TOOLS"])
+    assert "VIBE_TOOLS" not in call(NEW, ask(permission="full", allow_tools=rules)).env
+
+
+def test_what_the_users_own_settings_refuse_stays_refused(tmp_path: Path) -> None:
+    request = ask(permission="read", allow_tools=("bash(ls)",))
+    assert AGENT.not_in_force(request, runtime(NEW), tmp_path, {}) is None
+    (tmp_path / "config.toml").write_text('[tools.bash]\npermission = "never"\n')
+    assert str(tmp_path) in str(AGENT.not_in_force(request, runtime(NEW), tmp_path, {}))
+    assert AGENT.not_in_force(ask(permission="read"), runtime(NEW), tmp_path, {}) is None
 
 
 def test_tools_are_allowed_and_denied_over_the_posture() -> None:
@@ -211,6 +234,9 @@ def test_options(version: str) -> None:
         (OLD, ask(start=Start("resume", None)), "uuid"),
         (NEW, ask(deny_tools=("--auto-approve",)), "not the name of a Vibe tool"),
         (OLD, ask(permission="full", deny_tools=("bash",)), "--deny-tool"),
+        (OLD, ask(permission="read", allow_tools=("bash",)), "cannot allow bash with --permission read"),
+        (OLD, ask(permission="read", allow_tools=("server_tool",)), "cannot allow server_tool"),
+        (NEW, ask(deny_tools=("bash(rm)",)), "only as a whole"),
     ],
 )
 def test_what_it_cannot_do_is_refused_in_one_line(version: str, request_: Request, words: str) -> None:
@@ -359,7 +385,13 @@ def test_exit_0_is_no_success_without_an_export() -> None:
         ("turn_limit", "", None, "timeout"),
         ("price_limit", "", None, "timeout"),
         ("terminated", "", None, "killed"),
-        ("refusal", "", None, "model_error"),
+        ("refusal", "", None, "refused"),
+        (
+            "infrastructure_failure",
+            "Client " + HTTP.format(400, "your prompt was flagged as potentially violating our policy"),
+            "model_stream_failed",
+            "refused",
+        ),
         ("config_error", "Invalid API key. Please check", "invalid_api_key", "auth"),
         ("config_error", "Missing X_KEY environment variable for x provider", None, "auth"),
         ("infrastructure_failure", "Client " + HTTP.format(429, "slow"), "rate_limit", "rate_limited"),
@@ -482,6 +514,8 @@ def test_two_sessions_that_fit_are_no_id() -> None:
         (BACKEND.format("403 Forbidden", "not here"), "auth"),
         (BACKEND.format("500 Internal Server Error", "sorry"), "model_error"),
         (BACKEND.format("N/A", "Network error"), "network"),
+        (BACKEND.format("400 Bad Request", "flagged as potentially violating our policy"), "refused"),
+        (BACKEND.format("400 Bad Request", "code: content_filter"), "refused"),
         ("Error: API error from x (model: y): Unterminated string starting at", "model_error"),
         (CRASH.format("RateLimitError: Rate limits exceeded. Please wait"), "rate_limited"),
         (CRASH.format("ContextTooLongError: The conversation context exceeds"), "context_exceeded"),

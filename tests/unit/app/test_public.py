@@ -38,7 +38,7 @@ Answer Attached Attachment AttachmentData AttachmentOrder AttemptShown Briefing 
 Capabilities CarryShown Chain ChainTurn Changed Check CheckReport Compacted ConfigError Conflict Context
 ConversationHit ConversationLineage ConversationSession ConversationShown Conversations
 CopyShown DaemonUnavailable Decision Delta End Entry EscalationOrder Event FailureShown FeedEvent FeedItem
-Finding Flow FlowDefinition FlowEnd FlowOrder FlowReport FlowShown FlowStepShown Flows
+Finding Flow FlowDefinition FlowEnd FlowOrder FlowReport FlowShown FlowStepShown Flows Forbidden
 Gone Heard Hello Hit InUse LastAnswer LimitReport LimitShown LimitsRefreshed Load LogMessage
 LoginCommand MessagePage MessageVersion Misuse NativeSessions NotFound NotInstalled Notice
 OpenQuestion Options Page Permission PruneReport PrunedSession Question ReachedBudget

@@ -126,7 +126,7 @@ def test_a_variable_that_was_meant_for_us_is_mentioned(env: dict[str, str], name
 @pytest.mark.parametrize(
     "name",
     [
-        *("SEGUE_HOME", "SEGUE_RUN_ID", "SEGUE_DAEMON", "SEGUE_TEST_CACHE", "SEGUE_TEST_SEED", "SEGUE_SEED"),
+        *("SEGUE_HOME", "SEGUE_MARK", "SEGUE_DAEMON", "SEGUE_TEST_CACHE", "SEGUE_TEST_SEED", "SEGUE_SEED"),
         *("SEGUE_CONTINUITY_GRAFT", "SEGUE_WORKERS_OF_SOMEBODY_ELSE", "MY_SEGUE_MODEL", "SEGUE"),
     ],
 )

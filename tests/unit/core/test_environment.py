@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from segue.agents.registry import variables
-from segue.core.environment import ChildEnvironment, login_hint, looks_secret
+from segue.core.environment import OURS, ChildEnvironment, login_hint, looks_secret
 from segue.core.environment import child_environment as environment_of
 
 KEYS = variables().keys
@@ -68,7 +68,13 @@ def test_marks_and_our_own_variables_do_not_reach_the_child(name: str) -> None:
     child = child_environment({name: "1", "LANG": "C"})
     assert child.env == {"LANG": "C"}
     assert child.withheld == ()
-    assert child_environment({name: "1"}, pass_env=[name]).env == {name: "1"}
+    assert child_environment({name: "1"}, pass_env=[name]).env == ({} if OURS in name else {name: "1"})
+
+
+def test_an_account_sets_none_of_our_variables() -> None:
+    assert child_environment({}, account_env={"SEGUE_MARK": "x", "SEGUE_HOME": "/", "A": "1"}).env == {
+        "A": "1"
+    }
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,15 @@ import pytest
 from tests.unit.core.situations import broken, situation
 
 from segue.core.ladder import decide
-from segue.core.limits import current, merged, paid_otherwise, shown, span_in_words, with_refusal
+from segue.core.limits import (
+    current,
+    merged,
+    paid_otherwise,
+    shown,
+    span_in_words,
+    wait_until,
+    with_refusal,
+)
 from segue.core.outcome import Failure, Outcome
 from segue.core.turn import Check
 from segue.core.usage import Limit, LimitShown, Pays, seen_limits, window_name
@@ -130,3 +138,29 @@ def test_the_check_warns_and_bars_nothing() -> None:
 def test_what_pays_now_and_before(before: Pays, now: Pays, said: str | None) -> None:
     told = paid_otherwise(before, now)
     assert (told.text if told is not None else None) == said
+
+
+@pytest.mark.parametrize(
+    ("until_s", "wakes", "waits_s"),
+    [
+        (1, 0, 1),
+        (1, 1, 30),
+        (1, 2, 60),
+        (1, 6, 960),
+        (1, 7, 1800),
+        (1, 5000, 1800),
+        (45, 1, 45),
+        (7200, 9, 7200),
+        (-5, 0, -5),
+        (-5, 1, 30),
+    ],
+)
+def test_a_run_that_wakes_and_meets_a_limit_again_waits_longer_each_time(
+    until_s: int, wakes: int, waits_s: int
+) -> None:
+    assert wait_until(HOUR + until_s * 1000, HOUR, wakes) == HOUR + waits_s * 1000
+
+
+def test_how_long_it_waits_at_least_is_a_value() -> None:
+    waits = [wait_until(0, 0, wakes, first_ms=3, longest_ms=10) for wakes in (1, 2, 3, 4)]
+    assert waits == [3, 6, 10, 10]

@@ -49,6 +49,7 @@ def test_a_status_has_its_kind(status: int | None, kind: Kind | None) -> None:
         (Failure("model_error", ""), True),
         (Failure("model_error", "", status=400), False),
         (Failure("auth", ""), False),
+        (Failure("refused", ""), False),
         (Failure("context_exceeded", ""), False),
         (Failure("timeout", ""), False),
     ],

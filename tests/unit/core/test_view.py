@@ -277,6 +277,38 @@ def test_what_was_carried_over_is_not_behind_the_wall_any_more() -> None:
     assert hidden([second, carried(consented(ann))], Viewer(CLAUDE, "other", BOB)) == 2, "it was not for them"
 
 
+WORK, OLD, HOME = f"claude/work/{ANN}", f"claude/old/{ANN}", f"claude/home/{BOB}"
+
+
+@pytest.mark.parametrize(
+    ("marks", "viewer", "seen"),
+    [
+        ("+WORK", Viewer(CLAUDE, "home", BOB), "x c h"),
+        ("+WORK", Viewer(REVIEWER, "home", BOB), "x c h"),
+        ("+WORK", Viewer(CODEX, "", UNKNOWN), "w o x h"),
+        ("+WORK +OLD +X", Viewer(CODEX, "", UNKNOWN), "w o x h"),
+        ("+WORK +OLD", Viewer(CODEX, "", UNKNOWN, {"old"}.__contains__), "w x h"),
+        ("+WORK", Viewer(CODEX, "", UNKNOWN, {"old"}.__contains__), "w x h"),
+        ("+WORK", Viewer(CODEX, "", UNKNOWN, {"work"}.__contains__), "o x h"),
+        ("+WORK", Viewer(CODEX, "", UNKNOWN, {"home"}.__contains__), "w o x"),
+        ("+WORK", Viewer(CLAUDE, "work", ANN), "w x"),
+        ("+WORK +HOME", Viewer(CLAUDE, "home", BOB), "x c h"),
+        ("+X", Viewer(CLAUDE, "work", ANN), "w x"),
+    ],
+)
+def test_the_original_is_seen_or_the_block_and_never_both(marks: str, viewer: Viewer, seen: str) -> None:
+    """``w``, ``o`` and ``x`` are the originals, ``c`` is the block for claude/home, and ``h`` its answer."""
+    names = {"w": WORK, "o": OLD, "x": "gemini/x/x", "h": HOME}
+    for name, mark in (("WORK", WORK), ("OLD", OLD), ("HOME", HOME), ("X", "gemini/x/x")):
+        marks = marks.replace(name, mark)
+
+    def spoken(name: str) -> Message:
+        return Message(id=name, sender="user", voice=CLAUDE, under=(names[name],))
+
+    messages = [*map(spoken, "wox"), carried(marks), spoken("h")]
+    assert told(visible(messages, viewer)) == seen
+
+
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [

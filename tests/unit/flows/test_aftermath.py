@@ -53,6 +53,8 @@ def turn(
         (turn("crashed"), 1, "done", None),
         (turn("auth"), 1, "done", None),
         (turn("rate_limited", until=NOW + 7), 1, "later", NOW + 7),
+        (turn("rate_limited", until=NOW + 7), 2, "later", NOW + 10_000),
+        (turn("rate_limited", until=NOW + LONGEST_MS + 7), 99, "later", NOW + LONGEST_MS + 7),
         (turn("rate_limited", until=NOW - 7), 1, "later", NOW + 5_000),
         (turn("rate_limited"), MOST_TRIES + 9, "later", NOW + LONGEST_MS),
         (turn("network"), 2, "later", NOW + 10_000),

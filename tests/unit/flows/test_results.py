@@ -10,7 +10,7 @@ import pytest
 from segue.core.errors import Broken, Misuse
 from segue.core.redact import Redactor
 from segue.flows.results import LARGEST, pack, unpack
-from segue.flows.tree import working_tree
+from segue.system.named_files import working_tree
 
 
 class Look(msgspec.Struct):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
@@ -36,23 +37,35 @@ from segue.core.request import (
 )
 from segue.core.stream import TurnState
 from segue.core.usage import Pays
-from segue.core.verdicts import say
+from segue.core.verdicts import Said, say
 
 if TYPE_CHECKING:
     from segue.agents.base import SessionArchive
 
-_MODES: Mapping[Posture, tuple[str, ...]] = {
-    "default": (),
-    "read": (),
-    "edit": ("--permission-mode=acceptEdits",),
-    "full": ("--permission-mode=bypassPermissions",),
+_MODES: Mapping[Posture, str] = {
+    "default": "default",
+    "read": "dontAsk",
+    "edit": "acceptEdits",
+    "full": "bypassPermissions",
 }
+"""Always named: otherwise a settings file could choose another one."""
+_NEEDED_TO_READ = ("--setting-sources", "--settings", "--tools", "--add-dir")
+
+_MEMORY_OF_ADDED = "CLAUDE_CODE_ADDITIONAL_DIRECTORIES_CLAUDE_MD"
+"""Makes Claude read the instructions of a directory that is added by name."""
+OWN = "claude-settings.json"
+"""The settings of a run with the posture ``read``, in the run's directory."""
 
 _CLOUDS = tuple(
     f"CLAUDE_CODE_USE_{cloud}"
     for cloud in ("BEDROCK", "VERTEX", "FOUNDRY", "MANTLE", "ANTHROPIC_AWS", "ANTHROPIC_GOOGLE_CLOUD")
 )
 """Variables that switch to a cloud's own service."""
+_LOOKS_SAFELY = (2, 1, 325)
+"""Versions before this one run ``git status`` when they start, and with it what the repository's own config
+names, such as a file system monitor. With the posture ``read``, they find no repository."""
+_DENIES_FIRST = (2, 1, 325)
+"""Before this version, a hook's answer overrules a denial, and a rule for ``x *`` does not hold for ``x``."""
 _DEFERS = (2, 1, 325)
 """From this version on, most tools are not in the prompt until the model searches for them."""
 
@@ -177,20 +190,47 @@ class Claude:
         argv += ["--include-partial-messages"]
         if can.questions:
             argv += ["--permission-prompt-tool=stdio"]
-        argv += _start(request) + list(_MODES[request.permission])
+        argv += [*_start(request), flag("permission-mode", _mode(request))]
         files: dict[Path, str] = {}
+        env: dict[str, str] = {}
+        secrets: tuple[str, ...] = ()
+        notices: tuple[Said, ...] = ()
+        if request.permission == "read":
+            from segue.agents.claude import settings
+
+            own = settings.own_settings(place.home, request.cwd)
+            files[place.run_dir / OWN] = msgspec.json.encode(own).decode()
+            argv += _closed(request, place.run_dir / OWN)
+            env, secrets = {_MEMORY_OF_ADDED: "1"}, settings.secrets_in(own)
+            if not tools.may_run_git(request) and not _is_at_least(runtime.version, _LOOKS_SAFELY):
+                env["GIT_DIR"] = os.devnull
+            notices = _unread(request, place.home)
         if request.system_prompt is not None:
             files[place.run_dir / "system-prompt.md"] = request.system_prompt
             argv.append(flag("append-system-prompt-file", str(place.run_dir / "system-prompt.md")))
-        argv += _options(request)
+        argv += _options(request, bare_too=not _is_at_least(runtime.version, _DENIES_FIRST))
         return Command(
             argv=(*argv, *request.native_args),
             cwd=request.cwd,
+            env=env,
+            secrets=secrets,
+            notices=notices,
             stdin=_user_message(request.prompt, request.attachments),
             hold_stdin=True,
             files=files,
             offers=tools.offers(request, all_shown=not _is_at_least(runtime.version, _DEFERS)),
         )
+
+    def not_in_force(
+        self, request: Request, runtime: Runtime, home: Path, env: Mapping[str, str]
+    ) -> str | None:
+        from segue.agents.claude import enforcement  # most requests need none of it
+
+        if request.permission == "read":
+            return enforcement.not_in_force(request, runtime, home)
+        if not _is_at_least(runtime.version, _DENIES_FIRST):
+            return enforcement.overruled(request, runtime, home)
+        return None
 
     def parse(self, line: bytes) -> Sequence[Event]:
         return _parser()(line)
@@ -270,6 +310,7 @@ def _capabilities(version: str | None, help_text: str) -> Capabilities:
         max_turns=True,
         budget="--max-budget-usd" in help_text,
         schema="--json-schema" in help_text,
+        unable_to_read=tuple(option for option in _NEEDED_TO_READ if option not in help_text),
         allow_tools=True,
         deny_tools=True,
         tools=tools.TOOLS,
@@ -299,13 +340,43 @@ def _start(request: Request) -> list[str]:
             return [flag("resume", checked_uuid(start.session or "")), at, "--fork-session", *chosen]
 
 
-def _options(request: Request) -> list[str]:
+def _mode(request: Request) -> str:
+    """The permission mode. ``dontAsk`` would refuse the tool that asks the user, too."""
+    asks = request.permission == "read" and request.questions
+    return "default" if asks else _MODES[request.permission]
+
+
+def _closed(request: Request, own: Path) -> list[str]:
+    """What makes the posture ``read`` hold whatever the settings files allow."""
+    return [
+        flag("setting-sources", ""),
+        flag("settings", str(own)),
+        flag("tools", ",".join(tools.there(request))),
+        flag("add-dir", str(request.cwd)),
+    ]
+
+
+def _unread(request: Request, home: Path | None) -> tuple[Said, ...]:
+    """The notice about instructions that a new session with the posture ``read`` does not get."""
+    if home is None or request.start.mode != "fresh":
+        return ()
+    from segue.agents.claude.settings import unread_memories
+
+    names = ", ".join(unread_memories(home, request.cwd))
+    text = f"with --permission read, Claude does not read {names}"
+    return (say(text, "notice.unread_memory", files=names),) if names else ()
+
+
+def _options(request: Request, *, bare_too: bool) -> list[str]:
+    """``bare_too``: a rule for a command with any arguments has to be given without them, too."""
     argv = []
     if request.model:
         argv.append(flag("model", request.model))
-    if request.allow_tools:
-        argv.append(flag("allowedTools", ",".join(request.allow_tools)))
-    denied = tools.denied(request)
+    allowed, denied = request.allow_tools, tools.denied(request)
+    if bare_too:
+        allowed, denied = _and_bare(allowed), _and_bare(denied)
+    if allowed:
+        argv.append(flag("allowedTools", ",".join(allowed)))
     if denied:
         argv.append(flag("disallowedTools", ",".join(denied)))
     if request.max_turns is not None:
@@ -315,6 +386,11 @@ def _options(request: Request) -> list[str]:
     if request.schema is not None:
         argv.append(flag("json-schema", request.schema))
     return argv
+
+
+def _and_bare(rules: Sequence[str]) -> tuple[str, ...]:
+    bare = (f"{rule[:-3]})" for rule in rules if rule.endswith(" *)"))
+    return tuple(dict.fromkeys((*rules, *bare)))
 
 
 def _user_message(prompt: str, attachments: Sequence[AttachedFile]) -> bytes:

@@ -33,6 +33,13 @@ _LOGIN = re.compile(r"invalid api key|please run /login|not logged in|oauth|auth
 _LIMIT = re.compile(r"(?:usage|rate) limit|hit your [\w -]*limit|limit reached|out of extra usage", re.I)
 _TOO_LONG = re.compile(r"prompt is too long|context (?:window|length) exceeded|input is too long", re.I)
 
+_DECLINED = re.compile(
+    r"safeguards flagged this message|appears to violate our Usage Policy"
+    r"|blocked by content filtering policy",
+    re.I,
+)
+"""How Claude says that the model service declined. New versions also say so by the reason of the stop."""
+
 _COUNTERS = ("input_tokens", "cache_read_input_tokens", "cache_creation_input_tokens", "output_tokens")
 _SUMMED = ("inputTokens", "cacheReadInputTokens", "cacheCreationInputTokens", "outputTokens")
 
@@ -121,6 +128,8 @@ def _from_result(ended: Ended, raw: dict[str, Any], message: str) -> Failure:
     if raw.get("terminal_reason") == "prompt_too_long" or _TOO_LONG.search(message):
         return Failure("context_exceeded", message, status=as_whole(raw.get("api_error_status")))
     status = as_whole(raw.get("api_error_status")) or _status_in(message)
+    if raw.get("stop_reason") == "refusal" or _DECLINED.search(message):
+        return Failure("refused", message, status=status)
     kind = by_status(status) or _kind_in_words(message)
     if kind is None:
         quiet = "Claude ended without an answer; the model's reply could not be read"

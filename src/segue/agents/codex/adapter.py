@@ -2,7 +2,8 @@
 
 The sandbox is set on every call, fresh or resumed: otherwise Codex would allow what its settings or a trusted
 directory allow. ``resume`` has no ``--sandbox``, so it is set with ``-c``, after the caller's own arguments,
-because the last one wins if a setting is given twice.
+because the last one wins if a setting is given twice. What Codex's own files would add to a read-only sandbox
+is kept out (``permissions``).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
-from segue.agents.codex import VARIABLES, default_home, rollouts, stream, trace, verdict
+from segue.agents.codex import VARIABLES, default_home, permissions, rollouts, stream, trace, verdict
 from segue.agents.codex import format as session_format
 from segue.agents.codex.format import FORMAT
 from segue.agents.decoding import LimitsInquiry, LimitsTold, given_keys, set_variables
@@ -39,7 +40,7 @@ from segue.core.request import (
 )
 from segue.core.stream import TurnState
 from segue.core.usage import Pays
-from segue.core.verdicts import say
+from segue.core.verdicts import Said, say
 
 if TYPE_CHECKING:
     from segue.agents.base import SessionArchive
@@ -106,7 +107,8 @@ FACTS = AgentFacts(
             "codex.stopped",
         ),
         say(
-            "without --permission, Codex runs in a read-only sandbox, whatever its own settings say",
+            "without --permission, Codex runs in a read-only sandbox, whatever its own settings say, and"
+            " without its rules files and the settings of the directory",
             "codex.permission",
         ),
         say(
@@ -176,6 +178,11 @@ class Codex:
         verb, session = _start(request.start, runtime.capabilities)
         argv = [*runtime.command, "exec", *verb, *request.native_args, "--json", "--skip-git-repo-check"]
         argv += ["-c", f'sandbox_mode="{SANDBOX[request.permission]}"', "-c", 'approval_policy="never"']
+        for setting in permissions.closed(request, place.home):
+            argv += ["-c", setting]
+        narrow = request.permission in permissions.LOOKING and not runtime.capabilities.unable_to_read
+        if narrow and "--ignore-rules" not in request.native_args:
+            argv.append("--ignore-rules")
         if request.model:
             argv.append(flag("model", request.model))
         if not request.save:
@@ -192,7 +199,21 @@ class Codex:
             cwd=request.cwd,
             stdin=request.prompt.encode(),
             files=files,
+            notices=_unread(request, runtime.capabilities, place.home),
             offers=("with full access",) if request.permission == "full" else (),  # changes its web search
+        )
+
+    def not_in_force(
+        self, request: Request, runtime: Runtime, home: Path, env: Mapping[str, str]
+    ) -> str | None:
+        if request.permission not in permissions.LOOKING or not runtime.capabilities.unable_to_read:
+            return None
+        file = permissions.rules_in_force(home, request.cwd)
+        if file is None:
+            return None
+        return (
+            f"the rules in {file} let Codex {runtime.version} run commands outside its read-only sandbox;"
+            " update Codex, or remove the file"
         )
 
     def parse(self, line: bytes) -> Sequence[Event]:
@@ -257,6 +278,7 @@ def _capabilities(version: str | None, help_text: str) -> Capabilities:
         prompt_unit="characters",
         postures=("default", "read", "edit", "full"),
         compacts=True,
+        unable_to_read=() if "--ignore-rules" in help_text else ("--ignore-rules",),
         schema="--output-schema" in help_text and not (known and known < _SCHEMAS),
         attachments=FACTS.attachments if "--image" in help_text else (),
     )
@@ -299,6 +321,18 @@ def _start(start: Start, can: Capabilities) -> tuple[list[str], list[str]]:
         case "branch":
             raise Misuse("Codex itself cannot continue from the middle of a session")
     raise Misuse(f"this version of Codex cannot {start.mode} a session; update it")
+
+
+def _unread(request: Request, can: Capabilities, home: Path | None) -> tuple[Said, ...]:
+    """The notice about instructions that a new session does not get. The old version reads them."""
+    if home is None or request.start.mode != "fresh" or can.unable_to_read:
+        return ()
+    names = ", ".join(permissions.unread(request, home))
+    text = (
+        f"Codex does not read {names}: without --permission edit or full, it does not trust the directory in"
+        " this turn, whatever its own settings say"
+    )
+    return (say(text, "notice.untrusted_instructions", files=names),) if names else ()
 
 
 def _developer_instructions(text: str) -> str:

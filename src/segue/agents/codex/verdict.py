@@ -40,6 +40,9 @@ _INFO: dict[str, tuple[Kind, int | None]] = {
     "unauthorized": ("auth", None),
     "model_not_found": ("model_error", 404),
     "bad_request": ("model_error", 400),
+    "cyber_policy": ("refused", None),
+    "bio_policy": ("refused", None),
+    "misalignment_policy_violation": ("refused", None),
 }
 """Codex's own names of failures, if the rollout has them."""
 
@@ -48,8 +51,19 @@ _CODES: dict[str, Kind] = {
     "invalid_api_key": "auth",
     "rate_limit_exceeded": "rate_limited",
     "insufficient_quota": "rate_limited",
+    "invalid_prompt": "refused",
+    "content_filter": "refused",
+    "content_policy_violation": "refused",
+    "cyber_policy": "refused",
 }
 """The model service's own codes, in the body that Codex passes on as the message."""
+
+_DECLINED = re.compile(
+    r"returned, reason: content_filter|^Invalid prompt: |\bflagged (?:as|for) (?:potential|possibl|violat)"
+    r"|due to a misalignment",
+    re.I,
+)
+"""How the model service, and Codex in its name, declines. Codex takes the first for a broken stream."""
 
 _WORDS: tuple[tuple[str, Kind, int | None], ...] = (
     (r"context window|maximum length of \d+ characters", "context_exceeded", None),
@@ -163,6 +177,8 @@ def _from_message(ended: Ended, message: str, info: Any) -> Failure:
         return Failure("session_rejected", said, "unknown", status=400)
     kind, status = _by_info(info)
     status = status or _status_in(message) or (400 if body else None)
+    if _DECLINED.search(said):
+        return Failure("refused", said, status=status)
     kind = kind or _CODES.get(code) or by_status(status)
     if kind is None:
         kind, status = _by_words(said)

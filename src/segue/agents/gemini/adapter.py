@@ -1,16 +1,16 @@
-"""How Gemini CLI is found and called, and what it is allowed to do: by a policy file, or by its flags."""
+"""How Gemini CLI is found and called."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import msgspec
 
 from segue.agents.base import AgentFacts, Answer, Ended, Evidence, SessionFormat
-from segue.agents.gemini import VARIABLES, default_home, stream, tools, verdict
+from segue.agents.gemini import VARIABLES, default_home, permissions, stream, tools, verdict
 from segue.agents.gemini import format as session_format
 from segue.agents.gemini.format import FORMAT
 from segue.agents.gemini.verdict import evidence
@@ -29,7 +29,6 @@ from segue.core.request import (
     Command,
     ModelAddress,
     Pointing,
-    Posture,
     Request,
     RunPlace,
     Runtime,
@@ -45,24 +44,6 @@ if TYPE_CHECKING:
 PROMPT_BYTES = 8 * 1024 * 1024
 """How much Gemini reads from stdin; it would drop the rest with a warning."""
 
-_MODES: Mapping[Posture, tuple[str, ...]] = {
-    "default": (),
-    "read": ("--approval-mode=default",),
-    "edit": ("--approval-mode=auto_edit",),
-    "full": ("--approval-mode=yolo",),
-}
-_PLAN = ("enter_plan_mode", "exit_plan_mode")
-_TOUCHING = (
-    "run_shell_command",
-    "write_file",
-    "replace",
-    "save_memory",
-    "activate_skill",
-    "discovered_tool_*",
-)
-_FIRST, _SECOND = 999, 990
-"""Priorities among the user's rules (0 to 999): refusals before permissions, both before all others."""
-
 FACTS = AgentFacts(
     name="gemini",
     label="Gemini",
@@ -74,7 +55,8 @@ FACTS = AgentFacts(
     owned_args=frozenset(
         "-p --prompt -i --prompt-interactive -r --resume --session-id --session-file "
         "--list-sessions --delete-session -o --output-format -m --model -y --yolo --approval-mode "
-        "--allowed-tools --policy --acp --experimental-acp -w --worktree -l --list-extensions".split()
+        "--allowed-tools --policy --admin-policy "
+        "--acp --experimental-acp -w --worktree -l --list-extensions".split()
     ),
     # one process instead of two: it starts in half the time, and signals reach the one that works
     every_start={"GEMINI_CLI_NO_RELAUNCH": "1"},
@@ -89,7 +71,8 @@ FACTS = AgentFacts(
         ),
         say("a word such as @file in a message makes Gemini add that file's content to it", "gemini.files"),
         say(
-            "policies in ~/.gemini/policies still apply; those named by policyPaths in its settings do not",
+            "what ~/.gemini/policies refuses stays refused; what they and its settings allow does not widen"
+            " --permission read",
             "gemini.policies",
         ),
     ),
@@ -147,19 +130,11 @@ class Gemini:
             *runtime.command,
             "--output-format=stream-json",
             *_start(request),
-            *_MODES[request.permission],
+            *permissions.MODES[request.permission],
         ]
         if request.model:
             argv.append(flag("model", request.model))
-        files: dict[Path, str] = {}
-        rules = _policy_rules(request)
-        if not runtime.capabilities.deny_tools:
-            argv += _policy_flags(request)
-        elif rules:
-            path = place.run_dir / "policy.toml"
-            files[path] = rules
-            # naming a policy replaces the user's own, so theirs is named too
-            argv += [flag("policy", str(path)), flag("policy", "~/.gemini/policies")]
+        argv += permissions.options(request, runtime, place.run_dir, place.home)
         if request.attachments:  # it reads files from its working directories only
             argv.append(flag("include-directories", str(request.attachments[0].path.parent)))
         return Command(
@@ -167,9 +142,14 @@ class Gemini:
             cwd=request.cwd,
             stdin=_message(request.prompt + _mentions(request.attachments)),
             env=dict(self.facts.every_start),
-            files=files,
+            files=permissions.files(request, runtime, place.run_dir, place.home),
             offers=tools.offers(request),
         )
+
+    def not_in_force(
+        self, request: Request, runtime: Runtime, home: Path, env: Mapping[str, str]
+    ) -> str | None:
+        return permissions.not_in_force(request, runtime, home)
 
     def parse(self, line: bytes) -> Sequence[Event]:
         return stream.parse(line)
@@ -219,6 +199,7 @@ def _capabilities(help_text: str) -> Capabilities:
         prompt_limit=PROMPT_BYTES,
         allow_tools=True,
         deny_tools="--policy" in help_text,
+        unable_to_read=() if "--admin-policy" in help_text else ("--admin-policy",),
         tools=tools.NEW if "--policy" in help_text else tools.OLD,
         postures=("default", "read", "edit", "full"),
         compacts=True,
@@ -277,57 +258,6 @@ def _mentions(attachments: Sequence[AttachedFile]) -> str:
     """The files after the message: Gemini puts their contents in the place of ``@path``."""
     paths = (re.sub(r"([^A-Za-z0-9_./-])", r"\\\1", str(each.path)) for each in attachments)
     return "".join(f"\n\n@{path}" for path in paths)
-
-
-# --- permissions -----------------------------------------------------------------------------------
-#
-# Without a terminal, Gemini 0.61 lets the model enter and leave plan mode without asking, and leaving it
-# switches to "yolo": every tool runs unasked. So plan mode is denied unless everything is allowed anyway.
-
-
-def _policy_rules(request: Request) -> str:
-    """The policy file (TOML) for a request; empty if it needs no rules."""
-    rules: list[str] = []
-    if request.permission != "full":
-        rules.append(_rule(_names(_PLAN), "deny", _FIRST))
-    if request.permission == "read":
-        rules.append(_rule(_names(_TOUCHING), "deny", _FIRST))
-        rules.append(_rule('toolName = "*"\nmcpName = "*"', "deny", _FIRST))
-    rules += [_rule(_tool(tool), "deny", _FIRST) for tool in request.deny_tools]
-    rules += [_rule(_tool(tool), "allow", _SECOND) for tool in request.allow_tools]
-    return "\n".join(rules)
-
-
-def _policy_flags(request: Request) -> list[str]:
-    """The flags for versions without policy files.
-
-    Naming allowed tools replaces those in the user's settings: so that ``read`` only reads, one is named.
-    """
-    tools = request.allow_tools
-    if request.permission == "read":
-        tools = tuple(tool for tool in tools if tool.partition("(")[0] not in _TOUCHING) or ("read_file",)
-    return [flag("allowed-tools", ",".join(tools))] if tools else []
-
-
-def _rule(matches: str, decision: str, priority: int) -> str:
-    return f'[[rule]]\n{matches}\ndecision = "{decision}"\npriority = {priority}\n'
-
-
-def _tool(tool: str) -> str:
-    """``name``, or ``run_shell_command(git status)`` for commands with this beginning."""
-    narrowed = re.fullmatch(r"([\w*.-]+)\((.*)\)", tool, re.S)
-    if narrowed is None:
-        return f"toolName = {_quoted(tool)}"
-    return f"toolName = {_quoted(narrowed[1])}\ncommandPrefix = {_quoted(narrowed[2])}"
-
-
-def _names(tools: Iterable[str]) -> str:
-    return f"toolName = [{', '.join(map(_quoted, tools))}]"
-
-
-def _quoted(text: str) -> str:
-    """A JSON string is a TOML string."""
-    return msgspec.json.encode(text).decode()
 
 
 AGENT = Gemini()

@@ -9,7 +9,7 @@ from __future__ import annotations
 from segue.core.request import Request
 from segue.core.tools import Tools
 
-_SHELL = "run_shell_command"
+SHELL = "run_shell_command"
 _EDITING = frozenset({"replace", "write_file", "web_fetch"})
 _SHOWN = frozenset(
     {"glob", "google_web_search", "grep_search", "invoke_agent", "list_directory", "read_file"}
@@ -20,12 +20,12 @@ _SHOWN = frozenset(
 _BOTH = (
     *("activate_skill", "ask_user", "cli_help", "codebase_investigator", "enter_plan_mode", "exit_plan_mode"),
     *("get_internal_docs", "glob", "google_web_search", "grep_search", "list_directory", "read_file"),
-    *("read_many_files", "replace", _SHELL, "search_file_content", "web_fetch", "write_file", "write_todos"),
+    *("read_many_files", "replace", SHELL, "search_file_content", "web_fetch", "write_file", "write_todos"),
 )
 _ELSEWHERE = {
-    "bash": _SHELL,
-    "shell": _SHELL,
-    "shelltool": _SHELL,
+    "bash": SHELL,
+    "shell": SHELL,
+    "shelltool": SHELL,
     "read": "read_file",
     "write": "write_file",
     "edit": "replace",
@@ -41,16 +41,25 @@ _ONLY_NEW = (
     *("tracker_create_task", "tracker_get_task", "tracker_list_tasks", "tracker_update_task"),
     *("tracker_visualize", "update_topic"),
 )
+LOOKING = (
+    *("ask_user", "cli_help", "codebase_investigator", "complete_task"),
+    *("get_internal_docs", "glob", "google_web_search", "grep_search", "invoke_agent", "list_directory"),
+    *("list_background_processes", "list_mcp_resources", "read_background_output", "read_file"),
+    *("read_many_files", "read_mcp_resource", "search_file_content", "tracker_get_task"),
+    *("tracker_list_tasks", "tracker_visualize", "update_topic", "web_fetch", "write_todos"),
+)
 NEW = Tools(
     names=tuple(sorted((*_BOTH, *_ONLY_NEW))),
-    narrowed=(_SHELL,),
+    narrowed=(SHELL,),
+    looking=LOOKING,
     others=r"mcp_\*|mcp_[A-Za-z0-9.:-][\w.:-]*_([\w.:-]+|\*)|discovered_tool_.+",
     elsewhere=_ELSEWHERE,
 )
 """For versions that read policies."""
 OLD = Tools(
     names=tuple(sorted((*_BOTH, "save_memory"))),
-    narrowed=(_SHELL,),
+    narrowed=(SHELL,),
+    looking=LOOKING,
     others=r"[A-Za-z0-9_-]+__[A-Za-z0-9_-]+|discovered_tool_.+",
     elsewhere=_ELSEWHERE,
 )
@@ -61,7 +70,7 @@ def offers(request: Request) -> tuple[str, ...]:
         return ("with everything", *_without(request))
     shown = _SHOWN | (_EDITING if request.permission == "edit" else frozenset())
     edits = ("with edits",) if request.permission == "edit" else ()
-    allowed = {tool.partition("(")[0] for tool in request.allow_tools if request.permission != "read"}
+    allowed = {tool.partition("(")[0] for tool in request.allow_tools}
     return (*edits, *(f"with {tool}" for tool in sorted(allowed - shown)), *_without(request))
 
 

@@ -118,6 +118,12 @@ _LIMIT = re.compile(r"quota|rate limit|RESOURCE_EXHAUSTED|resource has been exha
 _NETWORK = re.compile(
     r"fetch failed|\bterminated\b|ECONN|ENOTFOUND|EAI_AGAIN|ETIMEDOUT|socket|network|premature close", re.I
 )
+_DECLINED = re.compile(
+    r"blocked due to (?:safety settings|recitation|other policy settings)|\bPROHIBITED_CONTENT\b"
+    r"|due to (?:safety|recitation) settings"
+)
+"""How 0.61 says that the model service stopped an answer that was still empty. One that had begun counts as
+whole, and 0.29 takes both for an answer."""
 _REFUSED = re.compile(r"Error (?:resuming|starting|importing) session.*")
 _ANSI = re.compile(r"\x1b\[[0-9;]*m")
 
@@ -179,6 +185,9 @@ def _from_result(ended: Ended, raw: dict[str, Any], message: str) -> Failure:
     status = _status(ended.exit, message)
     if status in (None, 400, 413) and _TOO_LONG.search(message):
         return Failure("context_exceeded", message, status=status)
+    quiet = ended.reading.notice or ""
+    if _DECLINED.search(message or quiet):
+        return Failure("refused", message or quiet, status=status)
     kind = by_status(status) or _kind_in_words(message)
     quiet = ended.reading.notice or "Gemini ended without an answer"
     until = _until(message, ended.now_ms) if kind == "rate_limited" else None

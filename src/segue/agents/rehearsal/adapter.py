@@ -56,7 +56,9 @@ _CAPABILITIES = Capabilities(
     allow_tools=True,
     deny_tools=True,
     tools=Tools(
-        names=("ask_user", "read", "shell", "write"), elsewhere={"bash": "shell", "write_file": "write"}
+        names=("ask_user", "read", "shell", "write"),
+        looking=("ask_user", "read"),
+        elsewhere={"bash": "shell", "write_file": "write"},
     ),
     postures=("default", "read", "edit", "full"),
     attachments=(*IMAGES, PDF, TEXT),

@@ -180,6 +180,11 @@ class Vibe:
             env=stance.env | _model(request) | _logging(request, place, unified),
         )
 
+    def not_in_force(
+        self, request: Request, runtime: Runtime, home: Path, env: Mapping[str, str]
+    ) -> str | None:
+        return tools.not_in_force(request, home)
+
     def parse(self, line: bytes) -> Sequence[Event]:
         return stream.parse(line)
 

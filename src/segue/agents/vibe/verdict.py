@@ -23,6 +23,8 @@ _TOO_LONG = re.compile(
 _LIMIT = re.compile(r"RateLimitError|rate limit", re.I)
 _LOGIN = re.compile(r"Invalid API key|Missing \w+ environment variable", re.I)
 _NETWORK = re.compile(r"connection|connect\b|peer closed|Network error|timed out|incomplete chunked", re.I)
+_DECLINED = re.compile(r"flagged as potentially violating|content[ _](?:filter|policy|management)", re.I)
+"""How a model service declines what is asked. An answer that it stops counts as whole, even an empty one."""
 _STATUS = re.compile(r"\b(?:Client|Server) error '(\d{3})|^  status: (\d{3})\b", re.M)
 _MISSING = re.compile(r"Session not found|^Session '.*' not found", re.M)
 _CORRUPT = re.compile(r"Invalid Unified session store|Failed to load session")
@@ -38,7 +40,7 @@ _OUTCOMES: dict[str, tuple[Kind, str]] = {
     "terminated": ("killed", "another process stopped Vibe"),
     "aborted": ("killed", "another process stopped Vibe"),
     "length": ("model_error", "the model's answer was cut off at its length limit"),
-    "refusal": ("model_error", "the model refused to answer"),
+    "refusal": ("refused", "the model service declined because of the content"),
 }
 _CODES: dict[str, Kind] = {"invalid_api_key": "auth", "rate_limit": "rate_limited"}
 
@@ -136,6 +138,8 @@ def _kind(text: str) -> Kind | None:
     status = _status(text)
     if _TOO_LONG.search(text):
         return "context_exceeded"
+    if _DECLINED.search(text):
+        return "refused"
     if _LOGIN.search(text):
         return "auth"
     if status is not None:

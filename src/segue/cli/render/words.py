@@ -128,7 +128,8 @@ def summary(turn: Turn, model_from: str | None = None) -> str:
     steps = [attempt.mode for attempt in turn.attempts]
     mode = " → ".join(steps) if len(steps) > 1 else turn.mode if steps else ""
     model = f"model {one_line(turn.model or '')} (from {one_line(model_from)})" if model_from else ""
-    parts = [turn.agent, model, mode, terms(turn.terms), _spent(turn)]
+    who = f"{turn.agent} as {one_line(turn.role)}" if turn.role else turn.agent
+    parts = [who, model, mode, terms(turn.terms), _spent(turn)]
     if turn.saved.usd is not None and abs(turn.saved.usd) >= 0.0005:
         parts.append(saving(turn.saved.usd))
     return "── " + " · ".join(part for part in (*parts, seconds(turn.duration_ms)) if part)
@@ -187,6 +188,8 @@ def next_step(turn: Turn, number: int | None = None, cwd: str | None = None) -> 
         return f"{kept}Log in, then retry with: {again}"
     if failed is not None and failed.kind == "tool_denied":
         return f"{kept}Allow it with --permission or --allow-tool, and retry with: {again}"
+    if failed is not None and failed.kind == "refused":
+        return f"{kept}Say it in other words; the same words again: {again}"
     if failed is not None and failed.kind == "untrusted":
         return f"{kept}Once the directory is trusted, retry with: {again}"
     if turn.tools_run is None:
@@ -212,6 +215,8 @@ def failure(turn: Turn, label: str) -> str:
             return f"{label} cannot reach its model{quote}"
         case "model_error":
             return f"{label}'s model failed{quote}"
+        case "refused":
+            return f"{label}'s model service declined because of the content{quote}"
         case "context_exceeded":
             return f"the conversation does not fit {label}'s model{quote}"
         case "session_rejected":

@@ -1,21 +1,22 @@
 """A look at the working tree: what it contains now, and what has changed since an earlier look.
 
-The tree is written with an index of its own, untracked files included. The user's index, stash and branches
-are not touched.
+Looks run nothing of the repository and change nothing in it (``system.git``). Untracked files are included.
 """
 
 from __future__ import annotations
 
+import json
+import os
 import re
-import subprocess
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
-from shutil import copyfile
 
 import msgspec
 
 from segue.core.errors import Misuse
+from segue.core.usage import count_in_words
+from segue.system.git import GitFailed, WorkTree
 
 MOST_BYTES = 96 * 1024
 """The longest diff that is shown."""
@@ -23,80 +24,138 @@ MOST_OF_FILE = 24 * 1024
 """How much of it is shown of one file."""
 READ_BYTES = 16 * 1024 * 1024
 """The rest of a longer diff is not read."""
-PATIENCE_S = 600.0
-FATAL = 128
-"""The exit code of git if it did nothing. Below it, it may have passed over files that cannot be read."""
-_OURS = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_PREFIX")
-_QUIET = ("-c", "core.fsmonitor=false", "-c", "core.quotePath=false", "-c", "advice.addEmbeddedRepo=false")
-_SHOWN = ("--no-color", "--no-ext-diff", "--no-textconv", "--find-renames", "--submodule=short")
+MOST_NAMES = 20
+LONGEST_NAME = 200
+MOST_GONE = 200
+"""If the content of more files is gone, no file is shown."""
+_SHOWN = ("-p", "--no-color", "--no-ext-diff", "--no-textconv", "--submodule=short")
 _PIECE = re.compile(rb"^(?=diff --git )", re.MULTILINE)
+REMOVED = "for example by `git gc --prune=now`"
+
+
+class Base(msgspec.Struct, frozen=True):
+    """A flow's first look. Its later looks are at the same tree, and ignore the same files."""
+
+    tree: str
+    top: str = ""
+    """The root of the working tree; empty: it was not recorded."""
+    ignores: str | None = None
+    """Patterns of the files that are ignored, in Latin-1; None: they were not recorded."""
 
 
 class Look(msgspec.Struct, frozen=True):
-    """What was seen. ``diff``: the changes since the look before, without what is too long."""
+    """What was seen."""
 
     tree: str
     diff: str = ""
+    """The changes since the look before, without what is too long."""
+    unseen: tuple[str, ...] = ()
+    """Repositories inside (with a slash at the end) and unreadable files: changes in them are not shown."""
+    anew: bool = False
+    """The look before is gone from the repository: what has changed since then is not known."""
 
 
-def snapshot(directory: Path, env: Mapping[str, str]) -> str:
-    """Write the working tree that contains the directory as a tree, and return its id."""
-    top = _top(directory, env)
-    index = Path(_text(_git(top, env, "rev-parse", "--git-path", "index")))
-    with tempfile.TemporaryDirectory(prefix="segue-look-") as place:
-        private = Path(place) / "index"
-        mine = {**env, "GIT_INDEX_FILE": str(private)}
-        if (top / index).exists():
-            copyfile(top / index, private)  # it knows which files have not changed
-        _git(top, mine, "add", "--all", "--ignore-errors", ".", may_fail=True)
-        return _text(_git(top, mine, "write-tree"))
+def first_look(directory: Path, home: Path, env: Mapping[str, str]) -> Base:
+    """Look at the working tree that contains the directory. ``home``: where our git directories are."""
+    at = WorkTree(directory, home, env)
+    ignores = at.ignores()
+    seen = at.look(at.recorded(), ignores)
+    return Base(seen.tree, _printable(str(at.top)), ignores.decode("latin-1"))
 
 
-def worktree(directory: Path, tree: str, place: Path, env: Mapping[str, str]) -> Path:
-    """Check out a tree of this repository at ``place``: a worktree without a branch. Returns where the
-    directory is in it. If it is there already, it is left as it is."""
-    top = _top(directory, env)
-    inside = place / directory.resolve().relative_to(top.resolve())
-    if place.exists():
-        return inside
-    parent = _git(top, env, "rev-parse", "--quiet", "--verify", "HEAD", may_fail=True).decode().split()
-    who = {f"GIT_{role}_{what}": "segue" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
-    parents = [part for each in parent for part in ("-p", each)]
-    commit = _text(_git(top, {**env, **who}, "commit-tree", tree, *parents, "-m", "The tree before a review"))
-    place.parent.mkdir(parents=True, exist_ok=True)
-    half = place.with_name(f"{place.name}.part")  # so that an interrupted checkout is not used
-    if half.exists():
-        _git(top, env, "worktree", "remove", "--force", "--force", str(half), may_fail=True)
-    _git(top, env, "worktree", "add", "--quiet", "--force", "--detach", str(half), commit)
-    _git(top, env, "worktree", "move", str(half), str(place))
-    return inside
+def look(base: Base, since: str, directory: Path, home: Path, env: Mapping[str, str]) -> Look:
+    """Look at the tree, and at what has changed since the tree ``since``. ``directory``: it is inside."""
+    at = _again(base, directory, home, env)
+    ignores = at.ignores() if base.ignores is None else base.ignores.encode("latin-1")
+    known = at.in_tree(since)
+    seen = at.look(known if known is not None else at.recorded(), ignores)
+    found = _difference(at, since, seen.tree)
+    if found is None or found.missing:
+        seen = at.look(known or {}, ignores, anew=True)  # so that the next look has all objects
+    diff, unseen = (found.diff, seen.unseen) if found is not None else ("", seen.unseen)
+    return Look(seen.tree, diff, tuple(map(_printable, unseen)), found is None)
 
 
-def checked_out(place: Path, env: Mapping[str, str]) -> str:
-    """The tree that a worktree was made from."""
-    return _text(_git(place, env, "rev-parse", "HEAD^{tree}"))
+def difference(
+    base: Base, since: str, tree: str, directory: Path, home: Path, env: Mapping[str, str]
+) -> str | None:
+    """The changes between two trees, without what is too long. None: one of the trees is gone."""
+    found = _difference(_again(base, directory, home, env), since, tree)
+    return None if found is None else found.diff
 
 
-def look(directory: Path, since: str, env: Mapping[str, str]) -> Look:
-    """Look at the tree, and at what has changed since the tree ``since``."""
-    tree = snapshot(directory, env)
-    return Look(tree, difference(directory, since, tree, env))
+def named(unseen: Iterable[str]) -> str:
+    """What a look did not see, as a list."""
+    names = sorted(unseen)
+    lines = [
+        f"- {_short(name)}: {'a git repository' if name.endswith('/') else 'unreadable'}" for name in names
+    ]
+    more = len(lines) - MOST_NAMES
+    return "\n".join([*lines[:MOST_NAMES], *([f"- and {more} more"] if more > 0 else [])])
 
 
-def difference(directory: Path, since: str, tree: str, env: Mapping[str, str]) -> str:
-    """The changes between two trees, without what is too long."""
+class _Found(msgspec.Struct, frozen=True):
+    diff: str = ""
+    missing: bool = False
+    """The earlier content of some files is gone."""
+
+
+def _again(base: Base, directory: Path, home: Path, env: Mapping[str, str]) -> WorkTree:
+    """The tree of the first look: a repository that was made inside it since then does not count."""
+    if not base.top or not os.path.isdir(base.top):
+        return WorkTree(directory, home, env)
+    found = WorkTree(Path(base.top), home, env)
+    if str(found.top) != base.top:
+        raise Misuse(f"{base.top} is no git working tree any more; restore its .git, or begin a new review")
+    return found
+
+
+def _difference(at: WorkTree, since: str, tree: str) -> _Found | None:
+    """The changes; None: one of the trees is gone."""
     if since == tree:
-        return ""
-    top = _top(directory, env)
+        return _Found()
+    try:
+        return _Found(_text(at, since, tree, "--find-renames"))
+    except GitFailed:
+        changed = at.changed(since, tree)
+        if changed is None:
+            return None
+        names, gone = changed
+        if not gone:
+            raise
+    text = ""
+    if len(gone) <= MOST_GONE:
+        but = (f":(exclude,literal){name}" for name in gone)
+        text = _text(at, since, tree, "--no-renames", paths=(".", *but))
+        names = gone
+    listed = ", ".join(_short(_printable(name)) for name in names[:MOST_NAMES])
+    more = f" and {len(names) - MOST_NAMES} more" if len(names) > MOST_NAMES else ""
+    count = count_in_words(len(names), "file")
+    gone_from = f"whose earlier content is gone from the repository, {REMOVED}"
+    note = f"({count} changed, too, {gone_from}: {listed}{more}. Read them.)"
+    return _Found(f"{text}{note}\n", True)
+
+
+def _text(at: WorkTree, since: str, tree: str, *args: str, paths: tuple[str, ...] = ()) -> str:
     with tempfile.TemporaryFile() as file:
-        _git(top, env, "diff", *_SHOWN, since, tree, output=file.fileno())
-        size = file.tell() or file.seek(0, 2)
+        at.diff(since, tree, *_SHOWN, *args, paths=paths, output=file.fileno())
+        size = file.seek(0, 2)
         file.seek(0)
         raw = file.read(READ_BYTES)
     text = bounded(raw)
     if size > len(raw):
         text += f"\n(The diff has {size:,} bytes; the rest was left out.)"
     return text
+
+
+def _printable(name: str) -> str:
+    """A name without bytes that are no text."""
+    return name.encode(errors="surrogateescape").decode(errors="replace")
+
+
+def _short(name: str) -> str:
+    """A name in quotes, on one line."""
+    return json.dumps(name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}…", ensure_ascii=False)
 
 
 def bounded(raw: bytes) -> str:
@@ -131,43 +190,3 @@ def _name(piece: bytes) -> str:
     """The file of a piece, as its first line names it."""
     first = piece.split(b"\n", 1)[0].decode(errors="replace")
     return first.rpartition(" b/")[2] or first
-
-
-def _top(directory: Path, env: Mapping[str, str]) -> Path:
-    """The root of the working tree. Raises ``Misuse`` if there is none."""
-    try:
-        return Path(_text(_git(directory, env, "rev-parse", "--show-toplevel")))
-    except Misuse as error:
-        hint = "a review needs to see what changes: run git init there first"
-        raise Misuse(f"{directory} is not in a git working tree ({error}); {hint}") from None
-
-
-def _git(
-    directory: Path, env: Mapping[str, str], *args: str, may_fail: bool = False, output: int | None = None
-) -> bytes:
-    """Run git. Only the index that is named here counts, whatever the environment says."""
-    mine = env.get("GIT_INDEX_FILE") if args[0] in ("add", "write-tree") else None
-    clean = {name: value for name, value in env.items() if name not in _OURS}
-    clean |= {"GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C.UTF-8"} | ({"GIT_INDEX_FILE": mine} if mine else {})
-    try:
-        done = subprocess.run(
-            ["git", *_QUIET, "-C", str(directory), *args],
-            env=clean,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE if output is None else output,
-            stderr=subprocess.PIPE,
-            timeout=PATIENCE_S,
-            check=False,
-        )
-    except FileNotFoundError:
-        raise Misuse("git is not installed") from None
-    except subprocess.TimeoutExpired:
-        raise Misuse(f"git {args[0]} took longer than {PATIENCE_S:.0f} seconds in {directory}") from None
-    if done.returncode > (FATAL - 1 if may_fail else 0):
-        said = done.stderr.decode(errors="replace").strip().splitlines()
-        raise Misuse(said[-1] if said else f"git {args[0]} failed with exit code {done.returncode}")
-    return done.stdout or b""
-
-
-def _text(output: bytes) -> str:
-    return output.decode(errors="surrogateescape").rstrip("\n")

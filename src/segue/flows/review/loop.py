@@ -11,6 +11,7 @@ from typing import Any
 
 import msgspec
 
+from segue.core.errors import Misuse
 from segue.core.turn import Turn
 from segue.core.usage import count_in_words
 from segue.flows.answer_block import Unreadable, without_form
@@ -18,19 +19,23 @@ from segue.flows.commands import CheckResult, run_check
 from segue.flows.context import Flow, FlowEnd
 from segue.flows.definition import flow
 from segue.flows.review import prompts
-from segue.flows.review.diff import difference, look, snapshot
+from segue.flows.review.diff import REMOVED, Base, difference, first_look, look, named
 from segue.flows.review.findings import Findings, Mark, mark, merged, stalled
 from segue.flows.review.orders import ReviewEnd, ReviewOrder, ReviewResult, review_order
 from segue.flows.review.prompts import Place
 from segue.flows.review.roles import Crew, Over, RoleName, note_of, settled
 from segue.flows.review.verdict import Verdict, parse
+from segue.system.named_files import read_unlinked
 
 REJECTIONS = 2
 """After this many rejections in a row the coordinator is asked."""
 NEW_TASK = "The task has changed since the last round."
 STARTS_OVER = "The reviewer wants you to start over: you were on a wrong track."
 GUIDED = "There is new guidance. Follow it."
-LARGEST_TASK = 1024 * 1024
+GONE = (
+    f"(What the files contained before is gone from the repository, {REMOVED}. So it is not known what has"
+    " changed{since}. Read the files.)"
+)
 
 
 class Seen(msgspec.Struct, frozen=True):
@@ -39,6 +44,10 @@ class Seen(msgspec.Struct, frozen=True):
     tree: str
     new: str
     all: str
+    unseen: tuple[str, ...] = ()
+    """Repositories inside and unreadable files: their changes are in neither."""
+    begins_anew: bool = False
+    """The looks before it are gone from the repository: ``all`` begins with this one."""
 
 
 @flow(version=1, name="review")
@@ -53,7 +62,10 @@ class Review:
     def __init__(self, flow: Flow, order: ReviewOrder) -> None:
         self._flow, self._order, self._crew = flow, order, Crew(flow, order)
         self._place = Place(task=order.task, round=1, rounds=order.rounds, commands=order.checks)
-        self._base = self._looked = ""
+        self._base = Base("")
+        self._looked = ""
+        self._anew = 0
+        """The round of the last look that began anew; 0: none did."""
         self._marks: list[Mark] = []
         self._checked: tuple[CheckResult, ...] = ()
         """The results of the checks in the round before."""
@@ -64,7 +76,9 @@ class Review:
 
     async def run(self) -> FlowEnd:
         flow = self._flow
-        self._base = self._looked = await flow.step("base", snapshot, flow.cwd, flow.env, returns=str)
+        found = await flow.step("base", first_look, flow.cwd, flow.git_home, flow.env)
+        self._base = Base(found) if isinstance(found, str) else msgspec.convert(found, Base)
+        self._looked = self._base.tree
         try:
             for n in range(1, self._order.rounds + 1):
                 await flow.round(n)
@@ -81,7 +95,9 @@ class Review:
         await self._task(n)
         self._place = msgspec.structs.replace(self._place, round=n)
         coded = await self._code(n)
-        seen = await self._flow.step(f"look/{n}", self._look, self._looked, returns=Seen)
+        seen = await self._flow.step(f"look/{n}", self._look, self._looked, n, returns=Seen)
+        if seen.begins_anew:
+            self._base, self._anew = msgspec.structs.replace(self._base, tree=seen.tree), n
         self._checked = self._place.checks
         checks = [await self._check(n, at, each) for at, each in enumerate(self._order.checks, 1)]
         self._place = msgspec.structs.replace(self._place, checks=tuple(checks))
@@ -129,7 +145,7 @@ class Review:
         place, crew = self._place, self._crew
         verdict = _verdict(await self._reviewed(n, coded, seen))
         if isinstance(verdict, Unreadable):
-            full = prompts.reviewer_full(place, seen.all, coded.text)
+            full = prompts.reviewer_full(place, seen.all, coded.text, unseen=named(seen.unseen))
             text = prompts.verdict_again(verdict.reason)
             turn = await crew.more("reviewer", f"reviewer/{n}/verdict", place.task, text, full)
             verdict = _verdict(turn)
@@ -140,15 +156,16 @@ class Review:
     async def _reviewed(self, n: int, coded: Turn, seen: Seen) -> Turn:
         place, crew = self._place, self._crew
         note, self._reviewer_anew = self._reviewer_anew, None
-        full = prompts.reviewer_full(place, seen.all, coded.text, note or "")
+        unseen = named(seen.unseen)
+        full = prompts.reviewer_full(place, seen.all, coded.text, note or "", unseen)
         if note is not None:
             turn = await crew.first("reviewer", f"reviewer/{n}", place.task, full)
         else:
-            delta = prompts.reviewer_delta(place, seen.new, coded.text, self._checked)
+            delta = prompts.reviewer_delta(place, seen.new, coded.text, self._checked, unseen)
             turn = await crew.next("reviewer", f"reviewer/{n}", place.task, delta, full)
         if without_form(turn) or settled("reviewer", turn):
             return turn
-        again = prompts.reviewer_full(place, seen.all, coded.text, note_of(turn))
+        again = prompts.reviewer_full(place, seen.all, coded.text, note_of(turn), unseen)
         return await crew.first("reviewer", f"reviewer/{n}/again", place.task, again)
 
     async def _rejected(self, n: int, verdict: Verdict, seen: Seen) -> None:
@@ -158,7 +175,7 @@ class Review:
             self._coder_anew = STARTS_OVER
         if self._order.coordinator is None or self._rejections < REJECTIONS or n == self._order.rounds:
             return
-        asked = prompts.coordinator_full(self._place, seen.all, self._rejections)
+        asked = prompts.coordinator_full(self._place, seen.all, self._rejections, named(seen.unseen))
         turn = await self._crew.first("coordinator", f"coordinator/{n}", self._place.task, asked)
         if settled("coordinator", turn) and turn.text.strip():
             self._rejections = 0
@@ -170,11 +187,21 @@ class Review:
         args = (command, flow.cwd, flow.env, limit)
         return await flow.step(f"check/{n}/{at}", run_check, *args, returns=CheckResult)
 
-    def _look(self, since: str) -> Seen:
-        cwd, env = self._flow.cwd, self._flow.env
-        found = look(cwd, since, env)
-        whole = found.diff if since == self._base else difference(cwd, self._base, found.tree, env)
-        return Seen(found.tree, found.diff, whole)
+    def _look(self, since: str, n: int) -> Seen:
+        base, at = self._base, (self._flow.cwd, self._flow.git_home, self._flow.env)
+        found = look(base, since, *at)
+        new = GONE.format(since=" since the last look") if found.anew else found.diff
+        if since == base.tree:
+            whole = None if found.anew else found.diff
+        else:
+            whole = difference(base, base.tree, found.tree, *at)
+        if whole is None:
+            since_then = f" up to round {n}"
+            return Seen(found.tree, new, GONE.format(since=since_then), found.unseen, begins_anew=True)
+        if self._anew:
+            since_then = f" up to round {self._anew}; the changes since then:"
+            whole = f"{GONE.format(since=since_then)}\n{whole}"
+        return Seen(found.tree, new, whole, found.unseen)
 
     def _ended(self, end: ReviewEnd, reason: str, retryable: bool = False) -> FlowEnd:
         findings: Findings = self._place.findings
@@ -204,9 +231,8 @@ def _done(role: RoleName, turn: Turn) -> Turn:
 
 
 def _read(path: Path) -> str:
-    """The task; empty if it cannot be read now."""
+    """The task; empty if it cannot be read now. No link is followed: who works there could have made it."""
     try:
-        with path.open("rb") as file:
-            return file.read(LARGEST_TASK).decode(errors="replace")
-    except OSError:
+        return read_unlinked(path).decode(errors="replace") if path.is_absolute() else ""
+    except (OSError, ValueError, Misuse):
         return ""

@@ -36,7 +36,8 @@ class ReviewOrder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     task: str
     task_file: str | None = None
-    """Where the task is. It is read again before each round, so that it can be changed meanwhile."""
+    """Where the task is. It is read again before each round, so that it can be changed meanwhile; but not
+    through a link."""
     coder: RoleOrder
     reviewer: RoleOrder
     coordinator: RoleOrder | None = None

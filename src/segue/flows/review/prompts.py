@@ -98,8 +98,8 @@ def coder_delta(place: Place, told: Sequence[CheckResult] = ()) -> str:
     )
 
 
-def reviewer_full(place: Place, diff: str, said: str, note: str = "") -> str:
-    """``diff``: all changes so far. ``said``: the coder's last answer."""
+def reviewer_full(place: Place, diff: str, said: str, note: str = "", unseen: str = "") -> str:
+    """``diff``: all changes so far. ``said``: the coder's last answer. ``unseen``: what is not shown."""
     return _sections(
         f"{REVIEWER}\n\n{place.position}",
         ("Task", place.task),
@@ -107,20 +107,24 @@ def reviewer_full(place: Place, diff: str, said: str, note: str = "") -> str:
         ("Findings so far", _findings((*place.findings.known, *place.findings.outside))),
         ("Your notes of the last round", place.notes),
         ("What the coder says", _quoted(_bounded(said, LONGEST_WORDS))),
-        ("All changes so far", _quoted(diff, "diff") if diff else "Nothing was changed."),
+        ("All changes so far", _quoted(diff, "diff") if diff else _nothing(unseen)),
+        _not_shown(unseen),
         ("Checks", _results(place.checks)),
         ("Verdict", VERDICT),
     )
 
 
-def reviewer_delta(place: Place, diff: str, said: str, told: Sequence[CheckResult] = ()) -> str:
+def reviewer_delta(
+    place: Place, diff: str, said: str, told: Sequence[CheckResult] = (), unseen: str = ""
+) -> str:
     """``diff``: the changes since the reviewer's last look. ``told``: the results of the checks then."""
     return _sections(
         f"{place.position} The coder has worked on your findings.",
         ("Findings so far", _states(place.findings)),
         ("Your notes of the last round", place.notes),
         ("What the coder says", _quoted(_bounded(said, LONGEST_WORDS))),
-        ("Changes since your last look", _quoted(diff, "diff") if diff else "Nothing was changed."),
+        ("Changes since your last look", _quoted(diff, "diff") if diff else _nothing(unseen)),
+        _not_shown(unseen),
         ("Checks", _results(place.checks, told)),
         ("Verdict", REMINDER),
     )
@@ -130,12 +134,24 @@ def verdict_again(reason: str) -> str:
     return AGAIN.format(reason=reason, form=VERDICT)
 
 
-def coordinator_full(place: Place, diff: str, rejections: int) -> str:
+def coordinator_full(place: Place, diff: str, rejections: int, unseen: str = "") -> str:
     return _sections(
         f"{COORDINATOR.format(rejections=rejections)}\n\n{place.position}",
         ("Task", place.task),
         *_rejected(place),
-        ("All changes so far", _quoted(diff, "diff") if diff else "Nothing was changed."),
+        ("All changes so far", _quoted(diff, "diff") if diff else _nothing(unseen)),
+        _not_shown(unseen),
+    )
+
+
+def _nothing(unseen: str) -> str:
+    return "Nothing was changed, as far as it is shown." if unseen else "Nothing was changed."
+
+
+def _not_shown(unseen: str) -> tuple[str, str]:
+    return (
+        "Not shown",
+        f"The changes do not show what is inside these. Read them:\n\n{unseen}" if unseen else "",
     )
 
 

@@ -17,7 +17,7 @@ from segue.turns.request import NONE, Options
 RoleName = Literal["coder", "reviewer", "coordinator"]
 TTL_MINUTES = 30
 """A session that was last used longer ago is not continued."""
-HOPELESS = ("auth", "not_installed", "untrusted", "budget")
+HOPELESS = ("auth", "not_installed", "untrusted", "budget", "refused")
 """Failures that another try cannot help."""
 LONGEST_WORDS = 1_000
 

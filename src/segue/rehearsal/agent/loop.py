@@ -132,6 +132,8 @@ class AgentTurn:
             sys.stdout.buffer.write(b'{"type": "text", "te\n')
             raise Stopped("model_error", "the model's answer could not be read")
         self._count(self.meter.count(_said(reply.parts)))
+        if reply.declined:
+            raise Stopped("refused", "the model service stopped the answer because of its content")
         texts = [part.text for part in reply.parts if isinstance(part, Text)]
         calls = [part for part in reply.parts if isinstance(part, Call)]
         answer = self._add("text", "assistant", "\n".join(texts), last=not calls) if texts else None
@@ -212,6 +214,8 @@ def _refused(fault: Fault) -> Stopped:
     if fault.context:
         message = f"the conversation does not fit the window of {WINDOW} tokens"
         return Stopped("context_exceeded", message, status=fault.status)
+    if fault.declined:
+        return Stopped("refused", "the model service declined the message", status=fault.status)
     until = now_ms() + round(fault.retry_after * 1000) if fault.retry_after else None
     kind = by_status(fault.status) or "model_error"
     return Stopped(kind, f"the model answered {fault.status}", status=fault.status, until=until)

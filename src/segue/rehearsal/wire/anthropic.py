@@ -36,6 +36,7 @@ _ERRORS = {
     529: ("overloaded_error", "Overloaded"),
 }
 _TOO_LONG = "prompt is too long: 250000 tokens > 200000 maximum"
+_DECLINED = "Output blocked by content filtering policy"
 _SIGNATURE = "cmVoZWFyc2Fs"
 
 
@@ -125,7 +126,10 @@ def frames(ask: Ask, reply: Reply, usage: Usage, mark: str) -> Iterator[Frame]:
 
 def refuse(ask: Ask, fault: Fault) -> Refusal:
     kind, message = _ERRORS.get(fault.status, ("api_error", "Error"))
-    error = {"type": kind, "message": _TOO_LONG if fault.context else message}
+    error = {
+        "type": kind,
+        "message": _TOO_LONG if fault.context else _DECLINED if fault.declined else message,
+    }
     headers = {"retry-after": f"{fault.retry_after:g}"} if fault.retry_after is not None else {}
     body = {"type": "error", "error": error, "request_id": "req_rehearsal"}
     return Refusal(fault.status, body, {"request-id": "req_rehearsal", **headers})
@@ -170,6 +174,8 @@ def _usage(usage: Usage, output: int) -> dict[str, Any]:
 
 
 def _stop_reason(reply: Reply) -> str:
+    if reply.declined:
+        return "refusal"
     return "tool_use" if any(isinstance(part, Call) for part in reply.parts) else "end_turn"
 
 

@@ -133,6 +133,8 @@ def _joined(reply: Reply, kind: type[Text] | type[Thought]) -> str:
 
 
 def _finish(reply: Reply) -> str:
+    if reply.declined:
+        return "content_filter"
     return "tool_calls" if any(isinstance(part, Call) for part in reply.parts) else "stop"
 
 

@@ -34,6 +34,7 @@ _ERRORS = {
     529: ("UNAVAILABLE", "The model is overloaded. Please try again later."),
 }
 _TOO_LONG = "The input token count (1250000) exceeds the maximum number of tokens allowed (1048576)."
+_DECLINED = "The prompt was blocked: it may violate our policies (PROHIBITED_CONTENT)."
 _RETRY_INFO = "type.googleapis.com/google.rpc.RetryInfo"
 
 
@@ -76,7 +77,7 @@ def _items(content: dict[str, Any]) -> Iterator[Item]:
 
 def payload(ask: Ask, reply: Reply, usage: Usage, mark: str) -> dict[str, Any]:
     parts = [_part(part, f"{mark}{index}") for index, part in enumerate(reply.parts)]
-    return _chunk(ask, mark, parts, "STOP") | {"usageMetadata": _usage(reply, usage)}
+    return _chunk(ask, mark, parts, _finish(reply)) | {"usageMetadata": _usage(reply, usage)}
 
 
 def frames(ask: Ask, reply: Reply, usage: Usage, mark: str) -> Iterator[Frame]:
@@ -86,15 +87,27 @@ def frames(ask: Ask, reply: Reply, usage: Usage, mark: str) -> Iterator[Frame]:
                 yield event(_chunk(ask, mark, [{"text": piece}]), beat=True)
         else:
             yield event(_chunk(ask, mark, [_part(part, f"{mark}{index}")]))
-    last = _chunk(ask, mark, [{"text": ""}] if reply.parts else [], "STOP")
+    last = _chunk(ask, mark, [{"text": ""}] if reply.parts else [], _finish(reply))
     yield event(last | {"usageMetadata": _usage(reply, usage)})
 
 
+def _finish(reply: Reply) -> str:
+    return "SAFETY" if reply.declined else "STOP"
+
+
 def refuse(ask: Ask, fault: Fault) -> Refusal:
+    if fault.declined and fault.streamed:  # it is not an error of this protocol
+        tokens = -(-ask.prompt.size // 4)
+        blocked = {
+            "promptFeedback": {"blockReason": "PROHIBITED_CONTENT"},
+            "usageMetadata": {"promptTokenCount": tokens, "totalTokenCount": tokens},
+            "modelVersion": ask.model,
+        }
+        return Refusal(200, blocked, {})
     status, message = _ERRORS.get(fault.status, ("UNKNOWN", "Error"))
     error: dict[str, Any] = {
         "code": fault.status,
-        "message": _TOO_LONG if fault.context else message,
+        "message": _TOO_LONG if fault.context else _DECLINED if fault.declined else message,
         "status": status,
     }
     headers = {}

@@ -37,10 +37,18 @@ _ERRORS: dict[int, tuple[str, str | None, str]] = {
 }
 
 
+_DECLINED = (
+    "Invalid prompt: your prompt was flagged as potentially violating our usage policy."
+    " Please try again with a different prompt."
+)
+
+
 def refuse(fault: Fault, too_long: str) -> Refusal:
     kind, code, message = _ERRORS.get(fault.status, ("server_error", None, "Error"))
     if fault.context:
         kind, code, message = "invalid_request_error", "context_length_exceeded", too_long
+    if fault.declined:
+        kind, code, message = "invalid_request_error", "invalid_prompt", _DECLINED
     headers = {}
     if fault.retry_after is not None:
         message += f" Please try again in {fault.retry_after:g}s."

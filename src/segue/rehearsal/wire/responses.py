@@ -68,7 +68,10 @@ def _items(one: dict[str, Any]) -> Iterator[Item]:
 
 def payload(ask: Ask, reply: Reply, usage: Usage, mark: str) -> dict[str, Any]:
     output = [_item(part, f"{mark}{index}") for index, part in enumerate(_parts(reply))]
-    return _response(ask, mark, "completed") | {"output": output, "usage": _usage(reply, usage)}
+    whole = _response(ask, mark, "completed") | {"output": output, "usage": _usage(reply, usage)}
+    if reply.declined:
+        whole |= {"status": "incomplete", "incomplete_details": {"reason": "content_filter"}}
+    return whole
 
 
 def frames(ask: Ask, reply: Reply, usage: Usage, mark: str) -> Iterator[Frame]:
@@ -85,12 +88,13 @@ def frames(ask: Ask, reply: Reply, usage: Usage, mark: str) -> Iterator[Frame]:
         for kind, beat, fields in _progress(part, reply.pieces):
             yield frame(kind, beat=beat, item_id=item["id"], output_index=index, **fields)
         yield frame("response.output_item.done", output_index=index, item=item)
-    yield frame("response.completed", response=payload(ask, reply, usage, mark))
+    last = payload(ask, reply, usage, mark)
+    yield frame(f"response.{last['status']}", response=last)
 
 
 def _parts(reply: Reply) -> tuple[Part, ...]:
     """The parts of a reply. An empty answer is a message without text, not a missing message."""
-    return reply.parts or (Text(""),)
+    return reply.parts or (() if reply.declined else (Text(""),))
 
 
 def refuse(ask: Ask, fault: Fault) -> Refusal:

@@ -24,7 +24,7 @@ const send = (run, question, answer) => attempt(async () => {
 
 /** @param {{question: OpenQuestion, run: Run}} props */
 export function Question({ question, run }) {
-  const Form = { permission: Permission, environment: Environment, budget: Budget, question: Asking }[question.kind] ?? Asking;
+  const Form = { permission: Permission, environment: Environment, budget: Budget, went_on: WentOn, question: Asking }[question.kind] ?? Asking;
   return html`<${Form} question=${question} run=${run} />`;
 }
 
@@ -99,6 +99,15 @@ function Environment({ question, run }) {
     <${Markdown} text=${t("environment.body", { names: question.variables.map((each) => `\`${each}\``).join(", ") })} />
     <div class="btns"><button type="button" class="btn primary"
       onClick=${() => attempt(() => post(`/runs/${segment(run.run)}/now`))}>${t("environment.again")}</button></div></div>`;
+}
+
+/** The user has written since a limit parked the message.  @param {{question: OpenQuestion, run: Run}} props */
+function WentOn({ question, run }) {
+  const answer = (/** @type {string} */ content) => send(run, question, { content });
+  return html`<div class="ask"><p class="lead">${t("went_on.title")}</p><p>${visible(run.text ?? "")}</p>
+    <div class="btns"><button type="button" class="btn primary" onClick=${() => answer("go on")}>${t("went_on.go_on")}</button>
+      <button type="button" class="btn" onClick=${() => answer("drop it")}>${t("went_on.drop")}</button>
+      <span class="hint">${t("went_on.hint")}</span></div></div>`;
 }
 
 /** What is spent, what waits, and how to go on.  @param {{question: OpenQuestion, run: Run}} props */

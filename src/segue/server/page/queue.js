@@ -56,5 +56,6 @@ function Waiting({ run, text, setText, at, count }) {
 function stateOf(run, at) {
   if (run.held_by) return t("queue.held");
   if (run.not_before !== null) return t("until", { time: soon(run.not_before) });
+  if (run.waits === "budget") return t("queue.budget");
   return t("queue.place", { place: at + 1 });
 }

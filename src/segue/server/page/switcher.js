@@ -30,8 +30,9 @@ function Form({ key_ }) {
       const body = { account, carry_context: carry, carry_mode: mode, ...(waiting && { queued }) };
       const done = await patch(of(key_, "/account"), body).finally(() => setBusy(false));
       const carried = done.carried;
+      const cut = carried?.left_out ? ` ${t("switch.cut", { lost: bytes(carried.left_out) })}` : "";
       tell(t(carried === null ? "switch.done" : carried.mode === "none" ? "switch.nothing" : carried.mode === "summary" ? "switch.summarised" : carried.why ? "switch.instead" : "switch.carried",
-        { account, turns: plural("switch.turns", carried?.turns ?? 0), size: bytes(carried?.bytes ?? 0), why: carried?.why, cost: money(carried?.cost_usd ?? null) }));
+        { account, turns: plural("switch.turns", carried?.turns ?? 0), size: bytes(carried?.bytes ?? 0), why: carried?.why, cost: money(carried?.cost_usd ?? null) }) + cut);
       close();
     });
   return html`<${Dialog} title=${t("switch")} onClose=${close}><div class="b">

@@ -39,6 +39,7 @@ export interface AccountSwitched {
   account: string | null;
   carried: CarryShown | null;
   hidden: number;
+  forbidden: string | null;
 }
 
 export interface AgentSetting {
@@ -120,6 +121,7 @@ export interface Capabilities {
   deny_with_full: boolean;
   tools: Tools | null;
   postures: ("default" | "edit" | "full" | "read")[];
+  unable_to_read: string[];
   replays: boolean;
   compacts: boolean;
   denials: boolean;
@@ -152,6 +154,7 @@ export interface CarryShown {
   asked_by: string;
   cost_usd: number | null;
   why: string;
+  left_out: number;
 }
 
 export interface Chain {
@@ -453,7 +456,7 @@ export interface EscalationOrder {
 }
 
 export interface FailureShown {
-  kind: "auth" | "budget" | "cancelled" | "context_exceeded" | "crashed" | "killed" | "model_error" | "network" | "not_installed" | "protocol" | "rate_limited" | "session_busy" | "session_rejected" | "timeout" | "tool_denied" | "unsettled" | "untrusted";
+  kind: "auth" | "budget" | "cancelled" | "context_exceeded" | "crashed" | "forbidden" | "killed" | "model_error" | "network" | "not_installed" | "protocol" | "rate_limited" | "refused" | "session_busy" | "session_rejected" | "timeout" | "tool_denied" | "unsettled" | "untrusted";
   reason: "corrupt" | "expired" | "foreign_account" | "form" | "not_found" | "unknown" | "wrong_cwd" | null;
   message: string;
   retryable: boolean;
@@ -686,6 +689,7 @@ export interface LimitShown {
 export interface Limits {
   on_limit: "fail" | "park" | "switch";
   order: "listed" | "most_room" | "soonest_reset";
+  max_windows: number;
 }
 
 export interface LimitsRefreshed {
@@ -787,7 +791,7 @@ export interface Notice {
 
 export interface OpenQuestion {
   id: string;
-  kind: "budget" | "environment" | "permission" | "question";
+  kind: "budget" | "environment" | "permission" | "question" | "went_on";
   tool_use_id: string | null;
   questions: any;
   tool: string | null;
@@ -1039,6 +1043,7 @@ export interface RunShown {
   ended: number | null;
   turn: Turn | null;
   held_by: string | null;
+  waits: "budget" | null;
   text: string;
   attachments: Attached[];
   options: RunOptions | null;
@@ -1272,6 +1277,7 @@ export interface ToolResult {
 export interface Tools {
   names: string[];
   narrowed: string[];
+  looking: string[];
   others: string;
   elsewhere: Record<string, string>;
 }

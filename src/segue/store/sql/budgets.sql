@@ -69,8 +69,8 @@ SELECT reserved_usd FROM turns WHERE id = :id;
 -- name: wait_for(id, budget)!
 UPDATE turns SET waits = :budget WHERE id = :id AND state = 'queued' AND COALESCE(waits, '') <> :budget;
 
--- name: waits(id)^
-SELECT waits FROM turns WHERE id = :id;
+-- name: still_waits(id)^
+SELECT state, cancel_asked_ms FROM turns WHERE id = :id;
 
 -- name: in_front(id, budget)
 -- The runs that wait for the same budget longer, the oldest first.
@@ -78,6 +78,11 @@ SELECT w.id FROM turns AS w JOIN turns AS t ON t.id = :id
 WHERE w.waits = :budget AND w.state = 'queued' AND w.id <> t.id
     AND (w.started_ms < t.started_ms OR (w.started_ms = t.started_ms AND w.id < t.id))
 ORDER BY w.started_ms, w.id;
+
+-- name: reservations()^
+-- Changes when a budget may cover more than before: something that runs has ended, or a budget was raised.
+SELECT COUNT(*), COALESCE(SUM(reserved_usd), 0), (SELECT COALESCE(MAX(raised_ms), 0) FROM raised_budgets)
+FROM turns WHERE state IN ('running', 'needs_you');
 
 -- name: begun()
 -- The runs that hold a reservation, in all conversations.

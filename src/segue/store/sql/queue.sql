@@ -10,26 +10,30 @@ WHERE q.state IN ('queued', 'parked')
 ORDER BY q.place, q.started_ms, q.id;
 
 -- name: of(id)^
-SELECT id, conversation, message, state, request, place, not_before_ms, claims, started_ms, cancel_asked_ms, host, held_by
+SELECT id, conversation, message, state, request, place, not_before_ms, claims, started_ms, cancel_asked_ms, host, held_by,
+    waits
 FROM turns WHERE id = :id;
 
 -- name: line(conversation)
 -- The runs of a conversation that wait, in their order.
-SELECT id, conversation, message, state, request, place, not_before_ms, claims, started_ms, cancel_asked_ms, host, held_by
+SELECT id, conversation, message, state, request, place, not_before_ms, claims, started_ms, cancel_asked_ms, host, held_by,
+    waits
 FROM turns
 WHERE conversation = :conversation AND request IS NOT NULL AND state IN ('queued', 'parked')
 ORDER BY place, started_ms, id;
 
 -- name: lines()
 -- The same of all conversations.
-SELECT id, conversation, message, state, request, place, not_before_ms, claims, started_ms, cancel_asked_ms, host, held_by
+SELECT id, conversation, message, state, request, place, not_before_ms, claims, started_ms, cancel_asked_ms, host, held_by,
+    waits
 FROM turns
 WHERE request IS NOT NULL AND state IN ('queued', 'parked')
 ORDER BY conversation, place, started_ms, id;
 
 -- name: begun()
 -- The runs of all conversations that have begun and are not settled.
-SELECT id, conversation, message, state, request, place, not_before_ms, claims, started_ms, cancel_asked_ms, host, held_by
+SELECT id, conversation, message, state, request, place, not_before_ms, claims, started_ms, cancel_asked_ms, host, held_by,
+    waits
 FROM turns WHERE state IN ('running', 'needs_you')
 ORDER BY conversation, started_ms, id;
 
@@ -106,6 +110,20 @@ WHERE id = :id AND state = 'running' AND request IS NOT NULL
 -- name: wait_for_user(id)!
 -- It has to wait until somebody has given it what it needs.
 UPDATE turns SET state = 'parked', not_before_ms = NULL WHERE id = :id AND state = 'queued';
+
+-- name: parked_before(conversation)
+-- What a limit has parked, and nothing was done for. What a flow does goes on by itself.
+SELECT t.id FROM turns AS t JOIN messages AS m ON m.id = t.message
+WHERE t.conversation = :conversation AND t.state = 'parked' AND t.told IS NOT NULL AND t.not_before_ms IS NOT NULL
+    AND t.flow IS NULL AND m.place IS NULL
+ORDER BY t.id;
+
+-- name: park_for_answer(id)!
+UPDATE turns SET not_before_ms = NULL WHERE id = :id AND state = 'parked' AND not_before_ms IS NOT NULL;
+
+-- name: go_on_parked(id, state, until_ms)!
+UPDATE turns SET state = :state, not_before_ms = CAST(:until_ms AS BIGINT)
+WHERE id = :id AND state = 'parked' AND not_before_ms IS NULL;
 
 -- name: stop_waiting(id)!
 UPDATE turns SET state = 'queued' WHERE id = :id AND state = 'parked' AND not_before_ms IS NULL;
