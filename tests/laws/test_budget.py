@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any
 
 import psycopg
@@ -24,7 +25,7 @@ TINY = 1e-9
 BEGUN = ("running", "needs_you")
 
 
-@pytest.mark.parametrize("door", [each for each in doors("budget") if each not in SETTLES])
+@pytest.mark.parametrize("door", [each for each in doors("budget") if each not in (*SETTLES, Door.AGAIN)])
 def test_of_three_at_once_one_runs_and_two_wait_until_they_ask(staged: Staged, door: Door) -> None:
     _three_at_once(staged(new="b" if door in (Door.FAILOVER, Door.SUMMARY) else "a"), door)
 
@@ -39,7 +40,7 @@ def test_on_postgresql_too(staged: Staged, postgres_url: str, door: Door) -> Non
 
 
 def _three_at_once(stage: Stage, door: Door) -> None:
-    """The budget is one and a half times what such a turn costs."""
+    """The budget covers what runs, and half a turn more."""
     row = ROWS[door]
     _configure(stage, door)
 
@@ -47,29 +48,79 @@ def _three_at_once(stage: Stage, door: Door) -> None:
         for key in ("k0", *KEYS):
             await row.before(stage, library, key)
         await row.through(stage, library, "k0")
-        price = _price(stage, door)
-        limit = _spent(stage, door) + 1.5 * price
-        _configure(stage, door, limit)
+        before = {each["id"] for each in _all(stage) if each["state"] != "parked"}
         stage.hold(_held(door))
-        known = len(_runs(stage, door))
-        tasks = [asyncio.create_task(_told(row.through(stage, library, key))) for key in KEYS]
-        count = known + len(KEYS) * (2 if door is Door.COMPARE else 1)
-        await until(lambda: _all_judged(stage, door, count, tasks), "each runs, waits or asks")
-        now = _runs(stage, door)[known:]
-        begun = [each for each in now if each["state"] in BEGUN and each["waits"] is None]
-        waiting = [each for each in now if each["waits"] is not None]
-        assert (len(begun), len(waiting)) == (1, count - known - 1), now
-        reserved = sum(each["reserved"] or 0.0 for each in begun)
-        assert _spent(stage, door) + reserved <= limit + TINY
+        tasks = [asyncio.create_task(_told(row.through(stage, library, KEYS[0])))]
+        await until(lambda: _all_judged(stage, door, before, _count(door, 1), tasks), "the first runs")
+        first = _new(stage, door, before)
+        assert all(each["state"] in BEGUN and each["reserved"] for each in first), first
+        reserved = sum(each["reserved"] for each in first)
+        limit = _spent(stage, door) + reserved + 0.5 * min(each["reserved"] for each in first)
+        _configure(stage, door, limit)
+        tasks += [asyncio.create_task(_told(row.through(stage, library, key))) for key in KEYS[1:]]
+        await until(lambda: _all_judged(stage, door, before, _count(door, 3), tasks), "each waits or runs")
+        waiting = [each for each in _new(stage, door, before) if each["waits"] is not None]
+        assert len(waiting) == _count(door, 2), _new(stage, door, before)
         stage.release(_held(door))
         told = await asyncio.gather(*tasks)
         assert any("budget" in each for each in told) or _asked(stage), told
         return limit
 
-    limit = stage.play_out(work)
+    _keeps_to(stage, door, stage.play_out(work))
+
+
+def _count(door: Door, calls: int) -> int:
+    """The runs of so many calls that begin at once."""
+    return calls * (2 if door is Door.COMPARE else 1)
+
+
+def _keeps_to(stage: Stage, door: Door, limit: float) -> None:
+    """Nothing was spent above the limit but what running turns cost above their reservations."""
     over = sum(max(0.0, each["cost"] - (each["reserved"] or 0.0)) for each in _all(stage) if each["cost"])
     assert _spent(stage, door) <= limit + over + TINY
     assert not [each for each in _all(stage) if each["state"] == "running"], "nothing hangs"
+
+
+def test_asking_again_keeps_to_it_too(staged: Staged) -> None:
+    """Three reviewers whose verdict cannot be read, at once. Before that turn each has had others."""
+    stage, row = staged(new="b"), ROWS[Door.AGAIN]
+    stage.config(UNLIMITED)
+
+    async def work(library: Segue) -> float:
+        await row.through(stage, library, "k0")
+        _, reviewer, again = _all(stage)
+        before = {each["id"] for each in _all(stage)}
+        stage.hold("hold-b")
+        tasks = [asyncio.create_task(_told(row.through(stage, library, key))) for key in KEYS]
+        await until(lambda: sum(each["account"] == "b" for each in _begun(stage)) == 3, "all review")
+        price = max(again["reserved"], again["cost"])
+        limit = _spent(stage, Door.AGAIN) + 3 * reviewer["cost"] + 1.5 * price
+        stage.config(f"[budgets]\nday = {limit:.9f}\n")
+        stage.hold("hold-again")
+        stage.release("hold-b")
+        await until(lambda: len(_judged_again(stage, before)) == 3, "each runs or waits")
+        judged = _judged_again(stage, before)
+        assert sum(each["waits"] is not None for each in judged) == 2, judged
+        stage.release("hold-again")
+        told = await asyncio.gather(*tasks)
+        assert _asked(stage), told
+        return limit
+
+    _keeps_to(stage, Door.AGAIN, stage.play_out(work))
+
+
+UNLIMITED = "[budgets]\nday = 1000\n"
+
+
+def _begun(stage: Stage) -> list[dict[str, Any]]:
+    return [each for each in _all(stage) if each["state"] in BEGUN]
+
+
+def _judged_again(stage: Stage, before: set[str]) -> list[dict[str, Any]]:
+    """The runs that ask once more, and that run or wait."""
+    found = [each for each in _all(stage) if each["id"] not in before]
+    runs = [each for each in found if each["door"] == Door.AGAIN.value and each["state"] in BEGUN]
+    return runs + [each for each in found if each["waits"] is not None]
 
 
 def _configure(stage: Stage, door: Door, limit: float = 1_000.0) -> None:
@@ -81,7 +132,7 @@ def _configure(stage: Stage, door: Door, limit: float = 1_000.0) -> None:
 
 
 def _held(door: Door) -> str:
-    return {Door.AGAIN: "hold-again", Door.FAILOVER: "hold-b"}.get(door, "hold")
+    return "hold-b" if door is Door.FAILOVER else "hold"
 
 
 def _runs(stage: Stage, door: Door) -> list[dict[str, Any]]:
@@ -95,15 +146,23 @@ def _all(stage: Stage) -> list[dict[str, Any]]:
     return [dict(zip(short, row, strict=True)) for row in rows]
 
 
-def _all_judged(stage: Stage, door: Door, count: int, tasks: list[asyncio.Task[str]]) -> bool:
+def _all_judged(
+    stage: Stage, door: Door, before: set[str], count: int, tasks: list[asyncio.Task[str]]
+) -> bool:
     """Whether the gate has said of each what becomes of it."""
     for task in tasks:
         if task.done():
             raise AssertionError(f"it did not wait: {task.result()}")
-    runs = _runs(stage, door)
-    judged = [each for each in runs if each["state"] in BEGUN or each["waits"] is not None]
-    done = [each for each in runs if each["state"] not in (*BEGUN, "queued", "parked")]
-    return len(judged) + len(done) >= count
+    runs = _new(stage, door, before)
+    return sum(each["state"] in BEGUN or each["waits"] is not None for each in runs) >= count
+
+
+def _new(stage: Stage, door: Door, before: set[str]) -> list[dict[str, Any]]:
+    """The runs that came meanwhile. The door of a run is written when it begins."""
+    found = [each for each in _all(stage) if each["id"] not in before]
+    if door is Door.FAILOVER:
+        found = [each for each in found if each["account"] == "b"]
+    return [each for each in found if each["door"] in (None, door.value)]
 
 
 def _price(stage: Stage, door: Door) -> float:
@@ -123,7 +182,7 @@ def _spent(stage: Stage, door: Door) -> float:
 
 
 def _asked(stage: Stage) -> bool:
-    return bool(stage.rows("SELECT run FROM questions WHERE question LIKE '%budget%'"))
+    return any('"budget"' in question for (question,) in stage.rows("SELECT question FROM questions"))
 
 
 async def _told(doing: Awaitable[Any]) -> str:
@@ -156,8 +215,10 @@ def test_looking_and_beginning_is_one_step(
         _configure(stage, Door.RUN, _spent(stage, Door.RUN) + 1.5 * price)
         monkeypatch.setattr(gate, "first_in_the_way", looking)
         stage.hold()
+        before = {each["id"] for each in _all(stage)}
         tasks = [asyncio.create_task(_told(library.run(key, "hello"))) for key in KEYS]
-        await until(lambda: _all_judged(stage, Door.RUN, 1 + len(KEYS), tasks), "each runs or waits")
+        judged = partial(_all_judged, stage, Door.RUN, before, len(KEYS), tasks)
+        await until(judged, "each runs or waits")
         begun = [each for each in _runs(stage, Door.RUN) if each["state"] == "running"]
         stage.release()
         await asyncio.gather(*tasks)
@@ -192,12 +253,12 @@ def test_a_run_whose_segue_was_killed_counts_while_its_agent_works(staged: Stage
         _configure(stage, Door.RUN, _spent(stage, Door.RUN) + 1.5 * price)
         count = len(stage.starts)
         other = asyncio.create_task(_told(library.run("other", "what word?")))
-        await until(lambda: _runs(stage, Door.RUN)[-1]["waits"], "it waits")
+        await until(lambda: _all(stage)[-1]["waits"], "it waits")
         assert len(stage.starts) == count
         await recover(stage, library, "k")
         return await other
 
     assert "budget" in stage.play_out(work)
-    adopted, other = _runs(stage, Door.RUN)[-2:]
+    adopted, other = _all(stage)[-2:]
     assert (adopted["state"], other["state"]) == ("done", "withdrawn")
     assert adopted["cost"], "it was read to its end, so its cost is known"

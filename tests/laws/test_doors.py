@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -19,7 +20,6 @@ from tests.laws.stage import Stage
 
 SOURCE = Path(__file__).parents[2] / "src" / "segue"
 Staged = Callable[..., Stage]
-STARTERS = ("launch", "inquire", "probe")
 
 
 # --- the table ---
@@ -43,9 +43,6 @@ def test_every_law_is_tested_at_every_door_where_it_can_be_broken() -> None:
     for law in LAWS:
         file = Path(__file__).parent / f"test_{law.replace(' ', '_')}.py"
         assert f'doors("{law}")' in file.read_text(), file.name
-
-
-STARTED_BY_FLOWS = (Door.HAND_OFF,)
 
 
 @pytest.mark.parametrize("door", [each for each in Door if each not in STARTS_NO_AGENT])
@@ -303,13 +300,80 @@ def test_only_two_places_run_an_attempt() -> None:
     """A turn, and a rehearsal of a session against the loopback model, which gets a fixed text."""
     callers = {path for path, tree in _modules() if _imports(tree, "segue.runner.attempt", "attempt")}
     assert callers == {"turns/attempts.py", "sessions/resume_rehearsal.py"}
-    starters = {path for path, tree in _modules() if _imports(tree, "segue.runner.launch", "start")}
-    assert starters <= {"runner/attempt.py"}
+    starters = {path for path, tree in _modules() if _imports(tree, "segue.runner.launch", "launch")}
+    assert starters == {"runner/attempt.py"}
 
 
-WITHOUT_A_USERS_WORDS = {
-    "probing": ("agents/probe.py", "runtime"),
-    "asking for limits": ("runner/inquiry.py", "inquire"),
-    "rehearsing against the loopback model": ("sessions/resume_rehearsal.py", "rehearse_resume"),
+# --- what is said about it ---
+
+GUARANTEES = Path(__file__).parents[2] / "docs" / "guarantees.md"
+
+
+def test_each_test_that_the_guarantees_name_exists() -> None:
+    text = " ".join(GUARANTEES.read_text().split())
+    named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", text)
+    assert len(named) > len(LAWS)
+    for path, name in named:
+        file = GUARANTEES.parents[1] / path
+        assert file.exists(), path
+        assert re.search(rf"^(async )?def {name}\(", file.read_text(), re.M), f"{path}::{name}"
+
+
+def test_each_law_stands_in_the_guarantees() -> None:
+    """With the name of its own test, and with what it does not promise."""
+    laws, _, limits = GUARANTEES.read_text().partition("## What is not guaranteed")
+    for law in LAWS:
+        name = "never twice" if law == "never lost" else law
+        assert f"**{name.capitalize()}" in laws, law
+        assert f"tests/laws/test_{law.replace(' ', '_')}.py::" in laws, law
+        assert f"**{name.capitalize()}**" in limits, law
+
+
+STARTERS = {
+    "agents/probe.py": "probing",
+    "runner/inquiry.py": "asking for limits",
+    "sessions/resume_rehearsal.py": "rehearsing against the loopback model",
 }
-"""They start an agent and take no text. Prewarming is not built."""
+"""What starts an agent without a user's words. Prewarming is not built."""
+
+
+@pytest.mark.parametrize(
+    ("path", "name"),
+    [
+        ("agents/probe.py", "probe"),
+        ("runner/inquiry.py", "inquire"),
+        ("sessions/resume_rehearsal.py", "rehearse"),
+    ],
+)
+def test_what_starts_an_agent_beside_the_gate_takes_no_text(path: str, name: str) -> None:
+    """Nobody can send words with it: no prompt, message, text or order is among what it takes."""
+    assert path in STARTERS
+    takes = _takes(_function(path, name))
+    assert not {"text", "prompt", "message", "ask", "request", "words"} & set(takes), takes
+    assert not [kind for kind in takes.values() if "Request" in kind or "Order" in kind], takes
+
+
+OTHER_PROGRAMS = {
+    "app/doctor.py": "looks whether a program starts",
+    "cli/daemon_start.py": "a daemon of Segue",
+    "cli/rehearse.py": "the command of a rehearsal, against the loopback model",
+    "flows/commands.py": "a check, which the user or a trusted file names",
+    "sessions/brief_workers.py": "a helper of Segue that reads sessions",
+    "system/git.py": "git",
+    "system/pipes.py": "a helper of Segue that keeps a pipe open",
+    "system/processes.py": "ps",
+}
+"""Programs that are no agents."""
+STARTS = ("Popen", "open_process", "run_process", "create_subprocess_exec", "execvp", "execve")
+
+
+def test_nothing_else_starts_a_program() -> None:
+    known = {"runner/launch.py", "runner/child.py", *STARTERS, *OTHER_PROGRAMS}
+    found = {
+        path
+        for path, tree in _modules()
+        if not path.startswith(("rehearsal/", "testing/"))
+        for call in _calls(tree)
+        if _name(call) in STARTS or ast.unparse(call.func) == "subprocess.run"
+    }
+    assert found == known

@@ -1,4 +1,4 @@
-"""What a project's file may decide: nothing that costs, opens or runs something, before the user trusts it."""
+"""What a project's file may decide: nothing that costs, opens or runs something, before it is trusted."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ import pytest
 from segue import Segue, SegueError
 from segue.config.load import load
 from segue.core.laws import Door
-from tests.laws.doors import REVIEW, ROWS, TASK, crew, doors, write_escalation
+from tests.integration.test_review import APPROVE, REVIEWER_FULL, reject
+from tests.laws.doors import CODER, ROWS, TASK, crew, doors, write_escalation
 from tests.laws.stage import Stage, brief
 
 Staged = Callable[..., Stage]
@@ -106,14 +107,14 @@ def test_a_tier_of_an_untrusted_file_may_only_read(staged: Staged, door: Door) -
 @pytest.mark.parametrize("door", REVIEWS)
 def test_a_task_that_is_a_link_out_of_the_project_is_not_read(staged: Staged, door: Door) -> None:
     stage = staged()
-    stage.play(*REVIEW)
+    stage.play(CODER, ("has worked on your findings", APPROVE), (REVIEWER_FULL, reject("f1")))
     (stage.root / "private.md").write_text(PRIVATE)
     tree = stage.tree("k")
     (tree / "TASK.md").symlink_to(stage.root / "private.md")
     start: Any = {Door.REVIEW: "review", Door.COMPARE: "compare"}[door]
 
     async def work(library: Segue) -> str:
-        given = {**crew(stage), "task_file": tree / "TASK.md", "cwd": tree}
+        given = {**crew(stage), "task_file": tree / "TASK.md", "cwd": tree, "rounds": 2}
         try:
             return brief(await getattr(library.flows, start)(TASK, **given))
         except SegueError as error:
