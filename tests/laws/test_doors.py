@@ -376,4 +376,4 @@ def test_nothing_else_starts_a_program() -> None:
         for call in _calls(tree)
         if _name(call) in STARTS or ast.unparse(call.func) == "subprocess.run"
     }
-    assert found == known
+    assert found <= known, found - known
