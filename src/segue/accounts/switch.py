@@ -26,6 +26,7 @@ from segue.store.records import Conversation
 from segue.store.store import Store
 from segue.system import clock
 from segue.turns.agent_choice import resolve_agent
+from segue.turns.marks import message_marks
 from segue.turns.prepare import login_under
 from segue.turns.request import NONE, QueuedRequest
 
@@ -189,7 +190,7 @@ def _moved(
             sender="user",
             voice=Voice(new.agent.facts.name, role),
             account=new.account,
-            under=(new.mark,),
+            under=message_marks(new.mark, ask.given),
             blank=ask.blank,
         )
         moved.append(MovedRun(row.id, text, message))

@@ -49,6 +49,8 @@ class TierKeys(msgspec.Struct, frozen=True, kw_only=True):
     budget: Above | None = None
     timeout: Above | None = None
     max_turns: Positive | None = None
+    carry: bool = False
+    """Its hand-off may have what was said under another account, if the file is trusted."""
 
 
 class FileKeys(msgspec.Struct, frozen=True, kw_only=True):

@@ -17,7 +17,7 @@ Positive = Annotated[int, Meta(ge=1)]
 Above = Annotated[float, Meta(gt=0)]
 NEVER: tuple[Kind, ...] = (
     *("rate_limited", "network", "model_error", "session_busy", "session_rejected", "auth", "untrusted"),
-    *("cancelled", "killed", "not_installed", "unsettled"),
+    *("cancelled", "killed", "not_installed", "unsettled", "forbidden"),
 )
 """Failures that no tier can do anything about: limits, networks, logins, and what came from outside."""
 MAY: tuple[Kind, ...] = tuple(kind for kind in get_args(Kind) if kind not in NEVER)
@@ -98,6 +98,8 @@ class Tier(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     budget: float | None = None
     timeout: float | None = None
     max_turns: int | None = None
+    carry: bool = False
+    """Its hand-off may have what was said under another account. The file that says so is trusted."""
 
 
 class EscalationPlan(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

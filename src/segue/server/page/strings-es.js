@@ -986,6 +986,7 @@ export default {
   "why.notice.carried": "turnos que se llevan: {count}",
   "why.notice.not_carried": "no se lleva nada: {why}",
   "why.notice.nothing_carried": "no se ha llevado nada de la conversación",
+  "why.notice.tiers_withheld": "no se lleva nada de los niveles anteriores: {why}",
   "why.notice.carry": "para llevarlos: {command}",
   "why.notice.replayed": "en su lugar se envió la conversación como texto",
   "why.notice.recapped": "en su lugar se envió una parte limitada de la conversación",

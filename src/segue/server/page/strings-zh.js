@@ -986,6 +986,7 @@ export default {
   "why.notice.carried": "带入 {count} 轮",
   "why.notice.not_carried": "不带入任何内容：{why}",
   "why.notice.nothing_carried": "没有带入对话的任何内容",
+  "why.notice.tiers_withheld": "不带入前面各级的任何内容：{why}",
   "why.notice.carry": "如要带入：{command}",
   "why.notice.replayed": "改为以文本发送对话",
   "why.notice.recapped": "改为发送对话中有限的一部分",
