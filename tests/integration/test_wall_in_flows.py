@@ -3,6 +3,7 @@ user's consent, and never against a rule. The rehearsal agent's own sessions sho
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from pathlib import Path
 from typing import Any, TypeVar
@@ -73,6 +74,10 @@ class Walled(Stage):
             step: sorted(each.rpartition("/")[0] for each in msgspec.json.decode(under))
             for step, under in rows
         }
+
+    def parked(self) -> bool:
+        """Whether a turn of a flow is parked."""
+        return bool(self.query("SELECT 1 FROM turns WHERE state = 'parked' AND flow IS NOT NULL"))
 
     def query(self, sql: str) -> list[Any]:
         with sqlite3.connect(self.segue.home / "segue.db") as db:
@@ -177,7 +182,9 @@ def test_a_rule_that_is_made_meanwhile_ends_the_review(walled: Walled) -> None:
     )
     shown = walled.review(**NAMED, reviewer_permission="full")
     assert (shown.state, shown.end) == ("failed", "failed")
-    assert "the coder cannot work: what was said under b is never carried over to a" in result(shown)["reason"]
+    assert (
+        "the coder cannot work: what was said under b is never carried over to a" in result(shown)["reason"]
+    )
     (turn,) = walled.query(
         "SELECT state, json_extract(told, '$.failure.kind') FROM turns WHERE step = 'coder/2'"
     )
@@ -203,6 +210,79 @@ def test_a_retry_under_another_account_keeps_the_words_behind_the_wall(walled: W
     assert "said under b is not carried over to c unasked" in why["refused"][0]
     assert [each.rpartition("/")[0] for each in why["given"]] == ["+rehearsal/a", "rehearsal/b"]
     assert not walled.heard("c")
+
+
+def test_a_review_that_was_killed_goes_on_under_the_rules_of_now(walled: Walled) -> None:
+    """The reviewer's turn was killed. The rule that was made meanwhile keeps it from beginning again."""
+    walled.play(
+        (CODER_FULL, f"[[write code.txt one]] [[say {SECRET}]]"),
+        (REVIEWER_FULL, f"[[shell kill -9 $(cat {walled.cwd}/pid) $PPID]] {APPROVE}"),
+    )
+    (walled.cwd / "TASK.md").write_text("Build it")
+    roles = (
+        "--coder",
+        "rehearsal",
+        "--coder-account",
+        "a",
+        "--reviewer",
+        "rehearsal",
+        "--reviewer-account",
+        "b",
+    )
+    killed = walled.killed("review", "TASK.md", *roles, "--reviewer-permission", "full", "--json")
+    assert killed.returncode == -9, killed.stderr
+    for each in walled.home("b").rglob("*.jsonl"):
+        each.write_text("")  # what it was given then is out of Segue's hands
+    walled.rules(NEVER)
+    ((flow,),) = walled.query("SELECT id FROM flows")
+    resumed = walled.segue("flow", "resume", flow, "--json", more=walled.env)
+    assert resumed.turn["state"] == "failed"
+    assert "the reviewer cannot work: what was said under a is never" in resumed.turn["result"]["reason"]
+    assert not walled.heard("b")
+
+
+def test_a_step_that_is_tried_again_is_asked_again(walled: Walled) -> None:
+    played(walled)
+    shown = walled.review(**NAMED)
+    assert shown.end == "approved"
+    before = {each: each.read_bytes() for each in walled.home("b").rglob("*.jsonl")}
+    walled.rules(NEVER)
+
+    async def again(segue: Segue) -> FlowShown:
+        await segue.flows.retry_step(shown.flow, "reviewer/2")
+        return await segue.flows.join(shown.flow)
+
+    ended = walled.within(again)
+    assert ended.state == "failed"
+    assert "the reviewer cannot work: what was said under a is never carried over" in result(ended)["reason"]
+    assert {each: each.read_bytes() for each in walled.home("b").rglob("*.jsonl")} == before
+
+
+def test_a_parked_turn_that_wakes_is_asked_again(walled: Walled) -> None:
+    walled.play(
+        (CODER_FULL, f"[[write code.txt one]] [[say {SECRET}]]"),
+        (REVIEWER_FULL, "[[limit 5h 1 4]] [[error 429 retry-after 4]]", 1),
+        (REVIEWER_FULL, APPROVE),
+    )
+
+    async def work(segue: Segue) -> FlowShown:
+        task = asyncio.create_task(
+            segue.flows.review("Build it", coder="rehearsal", reviewer="rehearsal", **NAMED)
+        )
+        while not walled.parked():
+            assert not task.done()
+            await asyncio.sleep(0.05)
+        walled.rules(NEVER)
+        return await task
+
+    shown = walled.within(work)
+    assert shown.state == "failed", shown
+    assert (
+        "the reviewer cannot work: what was said under a is never carried over to b"
+        in result(shown)["reason"]
+    )
+    (kind,) = walled.query("SELECT json_extract(told, '$.failure.kind') FROM turns WHERE step = 'reviewer/1'")
+    assert kind == ("forbidden",)
 
 
 # tiers

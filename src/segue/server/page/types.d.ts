@@ -145,7 +145,7 @@ export interface CarryShown {
   from_account: string | null;
   to_agent: string;
   to_account: string | null;
-  mode: "none" | "raw" | "summary";
+  mode: "flow" | "none" | "raw" | "summary";
   bytes: number;
   turns: number;
   omitted: boolean;
@@ -453,7 +453,7 @@ export interface EscalationOrder {
 }
 
 export interface FailureShown {
-  kind: "auth" | "budget" | "cancelled" | "context_exceeded" | "crashed" | "killed" | "model_error" | "network" | "not_installed" | "protocol" | "rate_limited" | "session_busy" | "session_rejected" | "timeout" | "tool_denied" | "unsettled" | "untrusted";
+  kind: "auth" | "budget" | "cancelled" | "context_exceeded" | "crashed" | "forbidden" | "killed" | "model_error" | "network" | "not_installed" | "protocol" | "rate_limited" | "session_busy" | "session_rejected" | "timeout" | "tool_denied" | "unsettled" | "untrusted";
   reason: "corrupt" | "expired" | "foreign_account" | "form" | "not_found" | "unknown" | "wrong_cwd" | null;
   message: string;
   retryable: boolean;
@@ -1272,6 +1272,7 @@ export interface ToolResult {
 export interface Tools {
   names: string[];
   narrowed: string[];
+  looking: string[];
   others: string;
   elsewhere: Record<string, string>;
 }
@@ -1431,6 +1432,8 @@ export interface Why {
   model: string | null;
   role: string | null;
   terms: Terms;
+  refused: string[];
+  given: string[];
   mode: "branch" | "fresh" | "graft" | "recap" | "replay" | "resume";
   sends: Sends;
   rungs: RungShown[];
