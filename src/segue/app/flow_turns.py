@@ -51,6 +51,7 @@ class FlowTurns:
 
     def __init__(self, workspace: Workspace, engine: Engine, cwd: Path) -> None:
         self._engine = engine
+        self._of_flow: Door | None = None
         self._workspace = Workspace(workspace.env, cwd, workspace.store, transport=workspace.transport)
 
     @property
@@ -159,7 +160,13 @@ class FlowTurns:
             return Door.RETRY_STEP
         if order.place.step.endswith(AGAIN):
             return Door.AGAIN
-        flow = self._workspace.store.flows.flow(order.place.flow)
+        if self._of_flow is None:  # it stays the same
+            self._of_flow = self._door_of(order.place.flow)
+        return self._of_flow
+
+    def _door_of(self, flow_id: str) -> Door:
+        """The door of a flow's turns."""
+        flow = self._workspace.store.flows.flow(flow_id)
         if flow is None:
             return Door.FLOW
         if flow.key is not None and flow.key.startswith(COMPARISON):
