@@ -136,7 +136,7 @@ def test_the_command_is_refused_with_exit_code_2_and_the_way_out(walled: Walled)
     walled.rules(NEVER)
     (walled.cwd / "TASK.md").write_text("Build it")
     words = ("review", "TASK.md", "--coder", "rehearsal", "--reviewer", "rehearsal")
-    refused = walled.segue(*words, "--coder-account", "a", "--reviewer-account", "b", **walled.env)
+    refused = walled.segue(*words, "--coder-account", "a", "--reviewer-account", "b", more=walled.env)
     assert refused.code == 2, refused.stderr
     assert "never carried over" in refused.stderr
     assert "see [carry] in config.toml, or use one account" in refused.stderr
@@ -163,11 +163,11 @@ def test_what_a_review_carried_is_not_passed_on_against_a_rule(walled: Walled) -
     shown = walled.review(**NAMED)
     walled.rules('[carry]\nnever = [["a", "c"]]\n')
     words = ("account", "switch", f"flow/{shown.flow}/review", "c", "--carry")
-    refused = walled.segue(*words, **walled.env)
+    refused = walled.segue(*words, more=walled.env)
     assert refused.code == 2, (refused.stdout, refused.stderr)
     assert "what was said under a is never carried over to c" in refused.stderr
     walled.rules()
-    assert walled.segue(*words, **walled.env).code == 0
+    assert walled.segue(*words, more=walled.env).code == 0
 
 
 def test_a_rule_that_is_made_meanwhile_ends_the_review(walled: Walled) -> None:
@@ -197,14 +197,14 @@ def test_a_retry_under_another_account_keeps_the_words_behind_the_wall(walled: W
     played(walled)
     shown = walled.review(**NAMED)
     key = f"flow/{shown.flow}/review"
-    log = msgspec.json.decode(walled.segue("log", key, "--json", **walled.env).stdout)
+    log = msgspec.json.decode(walled.segue("log", key, "--json", more=walled.env).stdout)
     asked = [row for row in log if row["from"] == "user"]
     assert SECRET in asked[1]["text"]
-    refused = walled.segue("retry", key, asked[1]["id"], "--account", "c", "--fork", **walled.env)
+    refused = walled.segue("retry", key, asked[1]["id"], "--account", "c", "--fork", more=walled.env)
     assert refused.code == 2, (refused.stdout, refused.stderr)
     assert "said under b is not carried over to c unasked" in refused.stderr
     planned = walled.segue(
-        "why", key, "--retry", asked[1]["id"], "--cut", "--account", "c", "--json", **walled.env
+        "why", key, "--retry", asked[1]["id"], "--cut", "--account", "c", "--json", more=walled.env
     )
     why = msgspec.json.decode(planned.stdout)
     assert "said under b is not carried over to c unasked" in why["refused"][0]
@@ -267,7 +267,13 @@ def test_a_parked_turn_that_wakes_is_asked_again(walled: Walled) -> None:
 
     async def work(segue: Segue) -> FlowShown:
         task = asyncio.create_task(
-            segue.flows.review("Build it", coder="rehearsal", reviewer="rehearsal", **NAMED)
+            segue.flows.review(
+                "Build it",
+                coder="rehearsal",
+                reviewer="rehearsal",
+                coder_account="a",
+                reviewer_account="b",
+            )
         )
         while not walled.parked():
             assert not task.done()
@@ -418,3 +424,27 @@ def test_a_turn_that_repeats_nobody_is_not_refused(walled: Walled) -> None:
     assert flowed(walled, account="b", given="nothing")[1]["kind"] is None
     assert walled.under()["two"] == ["rehearsal/b"]
     assert walled.audit() == []
+
+
+@flow(version=1)
+async def limited(flow: Flow) -> str | None:
+    """The second turn repeats the first one's answer, and meets a limit."""
+    one = await flow.turn("one", flow.key("x"), f"[[say {SECRET}]]", agent="rehearsal", account="a")
+    two = await flow.turn("two", flow.key("y"), f"limited {one.text}", agent="rehearsal", account="a")
+    return two.account
+
+
+@pytest.mark.parametrize("rule", ["ask", "allow"])
+def test_at_a_limit_words_move_only_if_the_rules_let_them_unasked(walled: Walled, rule: str) -> None:
+    walled.rules(f'[carry]\nrule = "{rule}"\n[limits]\non_limit = "switch"\norder = "listed"\n')
+    walled.play(("limited", "[[limit 5h 1 2]] [[error 429 retry-after 2]]", 1), ("limited", "[[say fine]]"))
+
+    async def work(segue: Segue) -> FlowShown:
+        return await segue.flows.run(limited)
+
+    shown = walled.within(work)
+    assert shown.result is not None, shown.failure
+    assert (msgspec.json.decode(shown.result) == "a") == (rule == "ask")
+    assert walled.heard("b") == (rule == "allow")
+    moved = [row for row in walled.audit() if row[2] == "flow"]
+    assert moved[:1] == ([("a", "b", "flow", "policy")] if rule == "allow" else [])

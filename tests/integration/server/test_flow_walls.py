@@ -52,7 +52,7 @@ def test_a_review_over_http_names_both_accounts_or_is_refused(segue: Program, ru
         assert answer.status < 300, answer.json
         assert ways == [("a", "b", "flow", "flow"), ("b", "a", "flow", "flow")]
         return
-    assert (answer.status, answer.json["kind"]) == (403, "forbidden")
+    assert (answer.status, answer.json["kind"]) == (422, "misuse")
     assert (
         "the coder and the reviewer: what was said under a is never carried over to b"
         in answer.json["detail"]
