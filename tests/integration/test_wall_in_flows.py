@@ -108,6 +108,7 @@ def test_a_review_of_two_named_accounts_carries_and_says_so(walled: Walled) -> N
     assert (shown.state, shown.end) == ("done", "approved"), shown.failure
     assert walled.heard("b")
     assert walled.audit() == [("a", "b", "flow", "flow"), ("b", "a", "flow", "flow")]
+    assert "a → b  flow  asked by flow" in walled.segue("account", "audit", more=walled.env).stdout
     assert walled.under() == {
         "coder/1": ["rehearsal/a"],
         "reviewer/1": ["+rehearsal/a", "rehearsal/b"],
@@ -140,6 +141,19 @@ def test_the_command_is_refused_with_exit_code_2_and_the_way_out(walled: Walled)
     assert refused.code == 2, refused.stderr
     assert "never carried over" in refused.stderr
     assert "see [carry] in config.toml, or use one account" in refused.stderr
+
+
+def test_a_rule_refuses_a_comparison_before_anything_is_checked_out(walled: Walled) -> None:
+    walled.rules(NEVER)
+
+    async def work(segue: Segue) -> None:
+        await segue.flows.compare(
+            "Build it", coder="rehearsal", reviewer="rehearsal", coder_account="a", reviewer_account="b"
+        )
+
+    with pytest.raises(SegueError, match="what was said under a is never carried over to b"):
+        walled.within(work)
+    assert not (walled.segue.home / "comparisons").exists()
 
 
 def test_one_named_account_is_no_consent(walled: Walled) -> None:
@@ -210,6 +224,12 @@ def test_a_retry_under_another_account_keeps_the_words_behind_the_wall(walled: W
     assert "said under b is not carried over to c unasked" in why["refused"][0]
     assert [each.rpartition("/")[0] for each in why["given"]] == ["+rehearsal/a", "rehearsal/b"]
     assert not walled.heard("c")
+    shown_why = walled.segue(
+        "why", key, "--retry", asked[1]["id"], "--cut", "--account", "c", more=walled.env
+    )
+    assert "would not begin: what was said under b is not carried over to c" in " ".join(
+        shown_why.stdout.split()
+    )
 
 
 def test_a_review_that_was_killed_goes_on_under_the_rules_of_now(walled: Walled) -> None:
