@@ -20,8 +20,8 @@ __all__ = ["postgres_server", "postgres_url"]
 STEPS = 4
 OFTEN = 6
 """After this many times, the server has prepared each statement; that is a round trip of its own."""
-MOST_PER_STEP = 3.0
-"""Its beginning, its end, and room for one more."""
+MOST_PER_STEP = 4.0
+"""Its beginning, its end, whose words it repeats, and room for one more."""
 MOST_PER_FLOW = 10.0
 """It is stored, entered, ended and shown."""
 
@@ -54,7 +54,7 @@ class Wire:
         return self._path.read_text("utf-8", "replace").count("\tReadyForQuery\t")
 
 
-def test_a_step_waits_for_the_server_twice_more_than_its_turn(
+def test_a_step_waits_for_the_server_a_few_times_more_than_its_turn(
     segue: Program, postgres_url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     env = {**segue.env, "SEGUE_STORE_URL": postgres_url, "REHEARSAL_HOME": str(segue.home / "agent")}

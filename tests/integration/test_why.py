@@ -71,7 +71,7 @@ def test_the_object(talk: Talk) -> None:
             "limits",
             "pays",
         ),
-        *("recovery", "first"),
+        *("recovery", "first", "refused", "given"),
     }
     assert (found["schema"], found["conversation"], found["agent"]) == (1, "t", "rehearsal")
     assert [each["mode"] for each in found["rungs"]] == RUNGS

@@ -6,6 +6,7 @@ What was said before is carried over only if the user's rules allow that without
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Literal
 
 import msgspec
 
@@ -22,7 +23,7 @@ from segue.turns.gate import may_send
 from segue.turns.prepare import Prepared, prepare, prepare_retry
 from segue.turns.request import NONE
 
-ASKED_BY = "policy"
+ASKED_BY: Literal["policy"] = "policy"
 
 
 def prepare_under(prepared: Prepared, store: Store, failed: Turn, account: str) -> Prepared:
@@ -40,6 +41,7 @@ def prepare_under(prepared: Prepared, store: Store, failed: Turn, account: str) 
         park=park,
         fixed=None,
         door=Door.FAILOVER,
+        consent=ASKED_BY,
     )
     under = prepare(ask, prepared.env, store, Path(ask.here))
     limited = (*prepared.limited, prepared.account_name)

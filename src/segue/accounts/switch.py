@@ -28,6 +28,7 @@ from segue.system import clock
 from segue.turns.agent_choice import resolve_agent
 from segue.turns.gate import may_send
 from segue.turns.left_session import refused_carry
+from segue.turns.marks import message_marks
 from segue.turns.prepare import login_under
 from segue.turns.request import NONE, QueuedRequest
 
@@ -201,7 +202,7 @@ def _moved(
             sender="user",
             voice=Voice(new.agent.facts.name, role),
             account=new.account,
-            under=(new.mark,),
+            under=message_marks(new.mark, ask.given),
             blank=ask.blank,
         )
         moved.append(MovedRun(row.id, text, message))

@@ -20,7 +20,7 @@ from segue.core.limits import STALE_MS, used_up
 from segue.core.model import Pin
 from segue.core.turn import Turn
 from segue.core.view import UNKNOWN, account_mark
-from segue.store.carries import CarryRow
+from segue.store.carries import CarryRow, RecordedMode
 from segue.store.records import BEGUN, Conversation
 from segue.store.store import Store
 from segue.system import clock
@@ -53,7 +53,7 @@ class CarryShown(msgspec.Struct, frozen=True, kw_only=True):
     from_account: str | None
     to_agent: str
     to_account: str | None
-    mode: Literal["none", "raw", "summary"]
+    mode: RecordedMode
     """``none``: nothing could be carried over; ``why`` says why."""
     bytes: int
     turns: int

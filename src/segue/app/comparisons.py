@@ -17,7 +17,7 @@ from segue.app import flows
 from segue.app.flow_report import shown
 from segue.app.flow_shapes import FlowShown
 from segue.app.flow_turns import COMPARISON
-from segue.app.reviews import ReviewOrder, refuse_absent, start_review
+from segue.app.reviews import ReviewOrder, passages_of, refuse_absent, start_review
 from segue.core.errors import Misuse, NotFound
 from segue.core.flow import FlowState
 from segue.core.usage import Usage
@@ -80,6 +80,7 @@ async def start_comparison(
     at = segue.workspace
     where = await run_sync(flows.directory_of, at, cwd)
     await run_sync(refuse_absent, order, at, where)
+    await run_sync(passages_of, order, at, where)
     id_ = clock.new_id() if key is None else sha256(key.encode()).hexdigest()[:26]
     place = at.home.root / "comparisons" / id_
     for prompts, inside in (await run_sync(_worktrees, at, where, place)).items():

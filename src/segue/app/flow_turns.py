@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import cast
 
@@ -12,16 +12,18 @@ import msgspec
 from anyio.to_thread import run_sync
 
 from segue.app.engine import Engine
+from segue.app.flow_walls import mark_of
 from segue.app.ready_turn import Cancel, Options, ReadyTurn, ready_turn
 from segue.app.workspace import Workspace
 from segue.core.budget import ReachedBudget
-from segue.core.errors import Misuse
-from segue.core.laws import Door
+from segue.core.errors import Forbidden, Misuse
+from segue.core.laws import Consent, Door
 from segue.core.model import Attached, Message
 from segue.core.turn import Turn
 from segue.flows.aftermath import judge
 from segue.flows.ports import TurnOrder
 from segue.turns import changes
+from segue.turns.gate import may_send
 
 DOORS = {"review": Door.REVIEW, "escalate": Door.ESCALATE}
 """By the kind of the flow; the turns of other flows have one door."""
@@ -48,6 +50,7 @@ class FlowTurns:
 
     def __init__(self, workspace: Workspace, engine: Engine, cwd: Path) -> None:
         self._engine = engine
+        self._of_flow: Door | None = None
         self._workspace = Workspace(workspace.env, cwd, workspace.store, transport=workspace.transport)
 
     @property
@@ -72,6 +75,9 @@ class FlowTurns:
             tasks.start_soon(self._listen, order.run, cancel)
             try:
                 turn: Turn | Exception = await self._engine.run(ready)
+            except Forbidden as error:  # the run says so, too: that is how the turn ended
+                row = await run_sync(self._workspace.store.turn, order.run)
+                turn = row.told if row is not None and row.told is not None else error
             except Exception as error:
                 turn = error  # raised below: the task group would wrap it
             tasks.cancel_scope.cancel()
@@ -115,6 +121,14 @@ class FlowTurns:
         place, briefing = order.place, order.briefing
         return ready_turn(self._workspace, order.conversation, text, options, flow=place, briefing=briefing)
 
+    def forbidden(self, options: Options, marks: Sequence[str], consent: Consent) -> str | None:
+        """Why words with these marks may not reach the agent and account of a turn; None: they may."""
+        at = self._workspace
+        refused = may_send(
+            at.config, marks, mark_of(at, options.get("agent"), options.get("account")), consent
+        )
+        return str(refused) if refused is not None else None
+
     def _named(
         self,
         ready: ReadyTurn,
@@ -122,12 +136,21 @@ class FlowTurns:
         retried: str | None = None,
         attached: tuple[Attached, ...] | None = None,
     ) -> ReadyTurn:
-        ask = msgspec.structs.replace(ready.prepared.ask, door=self._door(order))
-        prepared = msgspec.structs.replace(ready.prepared, run=order.run, ask=ask)
+        at = ready.prepared
+        ask = msgspec.structs.replace(
+            at.ask, door=self._door(order), given=self._given(order), consent=order.given.consent
+        )
         if attached is not None:
-            ask = msgspec.structs.replace(prepared.ask, attachments=attached)
-            prepared = msgspec.structs.replace(prepared, ask=ask)
+            ask = msgspec.structs.replace(ask, attachments=attached)
+        notices = (*at.notices, *order.given.notices)
+        prepared = msgspec.structs.replace(at, run=order.run, ask=ask, notices=notices)
         return ReadyTurn(self._workspace, prepared, ready.options, retried, may_be_begun=order.may_be_begun)
+
+    def _given(self, order: TurnOrder) -> tuple[str, ...]:
+        """Whose words the prompt repeats. What a flow says can come from any turn of it that has begun."""
+        marks, runs = self._workspace.store.marks, order.given.runs
+        found = marks.of_flow(order.place.flow, order.run) if runs is None else marks.of_runs(runs)
+        return tuple(sorted({*found, *order.given.marks}))
 
     def _door(self, order: TurnOrder) -> Door:
         """How the turn came to be."""
@@ -135,7 +158,13 @@ class FlowTurns:
             return Door.RETRY_STEP
         if order.place.step.endswith(AGAIN):
             return Door.AGAIN
-        flow = self._workspace.store.flows.flow(order.place.flow)
+        if self._of_flow is None:  # it stays the same
+            self._of_flow = self._door_of(order.place.flow)
+        return self._of_flow
+
+    def _door_of(self, flow_id: str) -> Door:
+        """The door of a flow's turns."""
+        flow = self._workspace.store.flows.flow(flow_id)
         if flow is None:
             return Door.FLOW
         if flow.key is not None and flow.key.startswith(COMPARISON):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
@@ -15,6 +15,7 @@ from segue.core.flow import UNFINISHED
 from segue.flows.definition import FlowDefinition
 from segue.flows.results import LARGEST
 from segue.flows.tree import tree_use
+from segue.store.carries import CarryRow
 from segue.store.flow_records import FlowRow
 from segue.system import clock
 from segue.turns.request import utf8
@@ -35,17 +36,20 @@ def add(
     label: str = "",
     tree: bool = False,
     budget: float | None = None,
+    carries: Callable[[str], Sequence[CarryRow]] | None = None,
 ) -> FlowRow:
     """Store a new flow. If its key is known, that flow is returned; ``Conflict`` if it was started with
-    something else."""
+    something else. ``carries``: what the flow of that id carries over from account to account, for the
+    audit."""
     where = directory_of(workspace, cwd)
     definition.check(given)
     values = _checked(given, key, budget)
     source = definition.source
     now_ms = clock.now_ms()
+    id_ = clock.new_id(now_ms)
     row = workspace.store.flows.add(
         FlowRow(
-            id=clock.new_id(now_ms),
+            id=id_,
             key=utf8(key, "key") if key is not None else None,
             kind=definition.name,
             version=definition.version,
@@ -57,7 +61,8 @@ def add(
             host=workspace.host.name,
             created_ms=now_ms,
             budget=budget,
-        )
+        ),
+        carries(id_) if carries is not None else (),
     )
     if (row.kind, row.input) != (definition.name, values):
         raise Conflict(f"the key {key} belongs to another flow ({row.kind} {row.id}); use another key")

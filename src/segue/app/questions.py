@@ -145,6 +145,9 @@ def _carried(workspace: Workspace, row: TurnRow, asked: QuestionRow, told: Answe
     text = message_of(question, told)
     named = cast("Options", options)
     prepared = ready_turn(there, known.key, text, named, answers=True, door=Door.ANSWER).prepared
+    # The message repeats what was asked, and thus the words that the asking session was given.
+    ask = msgspec.structs.replace(prepared.ask, given=store.marks.of_runs([row.id]))
+    prepared = msgspec.structs.replace(prepared, ask=ask)
     answered = msgspec.structs.replace(asked, answer=msgspec.json.encode(told).decode())
     new = enqueue(prepared, store, answers=answered)
     if told.always and question.tool is not None:

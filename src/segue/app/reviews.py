@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping, Sequence
 from functools import partial
+from itertools import permutations
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, cast
 
@@ -14,23 +15,29 @@ from anyio.to_thread import run_sync
 from segue.app import flows
 from segue.app.agents import found_agent
 from segue.app.flow_shapes import Above, FlowShown
+from segue.app.flow_walls import Part, Passage, carried, mark_of, refuse_forbidden
 from segue.app.git_directories import tidy_git
 from segue.config.load import load
 from segue.config.named_files import read_typed
 from segue.core.errors import Misuse
 from segue.core.request import Posture
+from segue.flows.context import conversation_of
 from segue.flows.definition import built_in
 from segue.flows.review.orders import Memory, ReviewOrder, ReviewResult, RoleOrder, review_order
+from segue.flows.review.roles import CONVERSATION
 from segue.system.git import WorkTree
 from segue.system.named_files import LARGEST
+from segue.turns.request import NONE
 
 if TYPE_CHECKING:
     from segue.app.segue import Segue
     from segue.app.workspace import Workspace
+    from segue.store.carries import CarryRow
 
 __all__ = ["LARGEST", "Memory", "ReviewCall", "ReviewOptions", "ReviewOrder", "ReviewResult", "RoleOrder"]
 ROLES = ("coder", "reviewer", "coordinator")
 OF_ROLE = ("model", "account", "permission")
+NAME_BOTH = "name the account of each role (none: no account)"
 
 
 class ReviewOptions(TypedDict, total=False):
@@ -112,14 +119,18 @@ async def start_review(
     where = await run_sync(flows.directory_of, at, cwd)
     await run_sync(refuse_absent, order, at, where)
     order = await run_sync(_with_task_file, order, at)
+    passages = await run_sync(passages_of, order, at, where)
     await run_sync(WorkTree(where, at.home.git, at.child.env).prepare)  # refused without git
     await run_sync(tidy_git, at)
     await run_sync(flows.refuse_busy_tree, at, where, key)
     definition = built_in("review")
     given = cast("dict[str, object]", msgspec.to_builtins(_bare(order)))
-    row = await run_sync(
-        partial(flows.add, cwd=where, key=key, label=label, tree=True, budget=budget), at, definition, given
-    )
+
+    def carries(flow: str) -> Sequence[CarryRow]:
+        return carried(conversation_of(flow, CONVERSATION), passages)
+
+    add = partial(flows.add, cwd=where, key=key, label=label, tree=True, budget=budget, carries=carries)
+    row = await run_sync(add, at, definition, given)
     if not elsewhere:
         await segue.service.flows.start(definition, row)
     return await segue.flows.show(row.id)
@@ -145,7 +156,28 @@ def refuse_absent(order: ReviewOrder, at: Workspace, where: Path) -> None:
     """Raise if an agent or account of the review is not there, before anybody works."""
     config = load(at.env, where)
     for role in filter(None, (order.coder, order.reviewer, order.coordinator)):
-        found_agent(role.agent, role.account, config, at.env, where)
+        account = "" if role.account == NONE else role.account
+        found_agent(role.agent, account, config, at.env, where)
+
+
+def passages_of(order: ReviewOrder, at: Workspace, where: Path) -> tuple[Passage, ...]:
+    """Whose words reach whom in a review. Raises ``Forbidden`` if a rule is against it, or if two accounts
+    differ and the user has not named both."""
+    roles = {"coder": order.coder, "reviewer": order.reviewer, "coordinator": order.coordinator}
+    parts: list[tuple[Part, bool]] = []
+    last: dict[str, str | None] = {}
+    for name, role in roles.items():
+        if role is None:
+            continue
+        account = role.account if role.account is not None else last.get(role.agent)
+        parts.append((Part(f"the {name}", mark_of(at, role.agent, account, where)), account is not None))
+        last[role.agent] = account  # one without an account has that of its agent's last turn
+    passages = tuple(
+        Passage(source, target, "user" if source_named and target_named else "none")
+        for (source, source_named), (target, target_named) in permutations(parts, 2)
+    )
+    refuse_forbidden(at, where, passages, NAME_BOTH)
+    return passages
 
 
 def _bare(order: ReviewOrder) -> ReviewOrder:

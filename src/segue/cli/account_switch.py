@@ -126,5 +126,7 @@ def audit(key: str | None, limit: int, as_json: bool) -> None:
         way = f"{row.from_account or 'none'} → {row.to_account or 'none'}"
         what = f"{row.mode}, {count_in_words(row.turns, 'turn')}, {size_words(row.bytes)}"
         what += f", {row.left_out:,} bytes left out" if row.left_out else ""
+        if row.mode == "flow":  # its prompts carry, as long as it runs
+            what = row.mode
         when = datetime.fromtimestamp(row.at / 1000).astimezone().strftime("%Y-%m-%d %H:%M")
         say(f"{when}  {row.conversation}  {way}  {what}  asked by {row.asked_by}  {row.why}".rstrip())

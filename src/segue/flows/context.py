@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Unpack, overload
@@ -13,11 +13,12 @@ import msgspec
 
 from segue.core.errors import Misuse
 from segue.core.flow import FlowQuestion, Needs
+from segue.core.laws import Consent
 from segue.core.request import Briefing, FlowPlace
 from segue.core.turn import Turn
 from segue.flows.halt import Stopped, Waiting
 from segue.flows.journal import Journal
-from segue.flows.ports import TurnPort
+from segue.flows.ports import Given, TurnPort
 from segue.flows.results import unpack
 from segue.flows.turn_step import TurnStep
 from segue.store.flow_records import ArtefactRow, StepRow
@@ -36,6 +37,11 @@ class FlowEnd(msgspec.Struct, frozen=True):
     end: str
     result: Any = None
     failed: bool = False
+
+
+def conversation_of(flow: str, name: str) -> str:
+    """The key of a conversation of a flow's own."""
+    return f"flow/{flow}/{name}"
 
 
 class Flow:
@@ -84,7 +90,7 @@ class Flow:
 
     def key(self, name: str) -> str:
         """A conversation of this flow's own, such as ``flow.key("coder")``."""
-        return f"flow/{self.id}/{name}"
+        return conversation_of(self.id, name)
 
     @overload
     async def step(self, key: str, function: Callable[..., Any], *args: Any) -> Any: ...
@@ -123,6 +129,7 @@ class Flow:
         after: Turn | None = None,
         came_by: Literal["escalation", "review"] = "escalation",
         variables: Mapping[str, str] | None = None,
+        given: Sequence[Turn] | Given | None = None,
         **options: Unpack[Options],
     ) -> Turn:
         """Run a turn of a conversation, exactly once. The options are those of ``Segue.run``.
@@ -133,6 +140,10 @@ class Flow:
         ``briefing``: the whole prompt, for a new session; then the text has only what is new. ``after``: the
         turn that it comes from, if it begins a native session; ``came_by``: how. ``variables``: what the
         agent's environment has in addition. ``tier_budget``: what all turns of its tier may cost.
+
+        ``given``: the turns whose words the text repeats; ``()``: it repeats nobody's. If it is left out, the
+        text counts as made from all turns of this flow that have begun. Words of another account reach the
+        turn only if it names its own account here, and no rule forbids it.
         """
         _check(options, tier, tier_budget)
         try:
@@ -146,10 +157,16 @@ class Flow:
                 budget=self._journal.flow.budget,
                 tier_budget=tier_budget,
             )
-            step = TurnStep(self._journal, self._port, conversation, text, options, place, briefing)
+            whose = _given(given, options)
+            step = TurnStep(self._journal, self._port, conversation, text, options, place, briefing, whose)
             return await step.take(_GROUP.get())
         finally:
             self._journal.leave(key)
+
+    def forbidden(self, options: Options, marks: Sequence[str], consent: Consent = "none") -> str | None:
+        """Why words with these marks may not reach the account of a turn with these options; None: they
+        may."""
+        return self._port.forbidden(options, marks, consent)
 
     async def ask(
         self,
@@ -265,6 +282,15 @@ async def _grouped(work: Awaitable[T], group: str) -> T:
     """In a task of its own (``gather`` makes one), so that the group counts for this work only."""
     _GROUP.set(group)
     return await work
+
+
+def _given(given: Sequence[Turn] | Given | None, options: Options) -> Given:
+    """A flow is the user's own program: an account that it names for a turn is the user's word."""
+    if isinstance(given, Given):
+        return given
+    named = options.get("account") is not None
+    runs = None if given is None else tuple(turn.run for turn in given)
+    return Given(runs=runs, consent="user" if named else "none")
 
 
 def _check(options: Options, tier: int | None, tier_budget: float | None) -> None:

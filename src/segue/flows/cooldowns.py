@@ -44,12 +44,14 @@ class CooldownState(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Done(msgspec.Struct, frozen=True):
-    """Actions of the past: this many of a kind, for a key, at a time."""
+    """Actions of the past: this many of a kind, for a key, at a time, in a step of a flow."""
 
     kind: str
     key: str
     count: int
     ms: int
+    flow: str = ""
+    step: str = ""
 
 
 def count_actions(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,10 @@ import msgspec
 
 from segue.core.budget import TINY
 from segue.core.events import ToolCall, ToolResult
+from segue.core.laws import Consent
 from segue.core.request import Briefing
 from segue.core.turn import Turn
+from segue.core.verdicts import say
 from segue.flows.answer_block import Unreadable, without_form
 from segue.flows.commands import CheckResult, run_check
 from segue.flows.context import Flow, FlowEnd
@@ -27,11 +29,14 @@ from segue.flows.escalation_plan import EscalationPlan, Tier
 from segue.flows.escalation_prompts import TierPrompts, hand_off_name, question_text
 from segue.flows.escalation_signal import SCHEMA, Signal, read_signal, signal_by_code
 from segue.flows.hand_off import HandOff, ToolRun, encoded, hand_off
+from segue.flows.ports import Given
 from segue.system import files
 from segue.system.loop import run_sync
 from segue.turns.request import NONE, Options
 
 ROLE = "escalation"
+CONVERSATION = "chain"
+"""All tiers speak in one conversation of the flow."""
 DIRECTORY = ".segue"
 """Where the files for the agents are, in the flow's directory: an agent can read what is there."""
 TOOLS_TOLD = 100
@@ -46,6 +51,10 @@ class Before(msgspec.Struct, frozen=True, kw_only=True):
     denied: tuple[str, ...] = ()
     """The tools that it does without because of them."""
     file: str | None = None
+    given: tuple[str, ...] = ()
+    """Whose words the cooldowns repeat: what was done in other flows."""
+    withheld: str = ""
+    """Why nothing of the tiers before it reaches this one."""
 
 
 class After(msgspec.Struct, frozen=True, kw_only=True):
@@ -125,7 +134,8 @@ class Chain:
         """Run the tier's turn, and read what it says."""
         before = await self._flow.step(f"tier-{n}/before", self._before, n, returns=Before)
         prompts = TierPrompts(self._plan, self._plan.tiers[n - 1], before.cooldowns, before.file, self._said)
-        full = prompts.full(self._last.hand_off if self._last is not None else None)
+        left = self._last.hand_off if self._last is not None else None
+        full = prompts.full(None if before.withheld else left, withheld=bool(before.withheld))
         failed = self._last is not None and self._last.turn.failure is not None
         text = full if self._last is None else prompts.short()
         turn = await self._turn(n, "", before, text, full, failed)
@@ -140,17 +150,17 @@ class Chain:
             turn = await self._turn(n, "/again", before, text, whole, False, after=turn, form=False)
             signal, why = await self._signal(n, turn, before)
         after = await self._flow.step(f"tier-{n}/after", self._after, n, signal, returns=After)
-        left = hand_off(
+        leaves = hand_off(
             n,
             self._plan.tiers[n - 1].name,
             signal=signal,
             answer=turn.text,
             tools=after.tools,
             failure=turn.failure.message if turn.failure is not None else None,
-            earlier=self._last.hand_off if self._last is not None else None,
+            earlier=left,
             most=self._plan.policy.hand_off_bytes,
         )
-        return TierEnd(turn=turn, signal=signal, hand_off=left, why=why)
+        return TierEnd(turn=turn, signal=signal, hand_off=leaves, why=why)
 
     async def _turn(
         self,
@@ -165,9 +175,10 @@ class Chain:
     ) -> Turn:
         """``blank``: the session of the tier before is not continued, because its turn failed. ``form``: the
         signal is asked for by the CLI's option for that, if it has one."""
+        tier = self._plan.tiers[n - 1]
+        given = self._given(tier, before, after)
         if after is None and self._last is not None:
             after = self._last.turn
-        tier = self._plan.tiers[n - 1]
         form = form and self._plan.policy.signal == "json"
         options = self._options(tier, before)
         options["blank"] = blank
@@ -176,15 +187,33 @@ class Chain:
             options["budget"] = left if left > TINY else tier.budget
         return await self._flow.turn(
             f"tier-{n}{part}",
-            self._flow.key("chain"),
+            self._flow.key(CONVERSATION),
             text,
             tier=n,
             tier_budget=tier.budget,
             briefing=Briefing(full=full, schema=SCHEMA if form else ""),
             after=after,
             variables=self._variables(n, before),
+            given=given,
             **options,
         )
+
+    def _given(self, tier: Tier, before: Before, after: Turn | None) -> Given:
+        """Whose words a turn of the tier is given. ``after``: the turn of the same tier before it."""
+        consent = _consent(tier)
+        if not before.withheld:
+            return Given(marks=before.given, consent=consent)
+        text = f"nothing of the tiers before is carried over: {before.withheld}"
+        notices = (say(text, "notice.tiers_withheld", why=before.withheld),) if after is None else ()
+        runs = () if after is None else (after.run,)
+        return Given(runs=runs, marks=before.given, consent=consent, notices=notices)
+
+    def _withheld(self, tier: Tier) -> str:
+        """Why nothing of the tiers before reaches this one. If its file asks for that, the gate decides."""
+        if tier.carry:
+            return ""
+        marks = self._flow.store.marks.of_flow(self._flow.id)
+        return self._flow.forbidden(_account_of(tier), marks) or ""
 
     async def _signal(self, n: int, turn: Turn, before: Before) -> tuple[Signal | None, str]:
         """Whether the tier escalates. None: that is not known, with the reason. A turn that failed says
@@ -216,9 +245,8 @@ class Chain:
         """The tier's own, and nothing of what the tiers before it had."""
         allow = self._plan.allowed(tier)
         options: Options = {
+            **_account_of(tier),
             "role": ROLE,
-            "agent": tier.agent,
-            "account": tier.account or NONE,
             "model": tier.model or NONE,
             "permission": self._plan.permission(tier),
             "allow_tools": tuple(tool for tool in allow if tool not in before.denied) or (NONE,),
@@ -240,16 +268,28 @@ class Chain:
         return known if before.file is None else {**known, "FLOW_COOLDOWNS": before.file}
 
     def _before(self, n: int) -> Before:
-        """What the cooldowns say now; also in a file that the agent can read."""
-        cooldowns, store = self._plan.cooldowns, self._flow.store
+        """What the cooldowns say now; also in a file that the agent can read. What was done for words of
+        another account counts, but is not shown."""
+        cooldowns, store, tier = self._plan.cooldowns, self._flow.store, self._plan.tiers[n - 1]
+        withheld = self._withheld(tier) if self._last is not None else ""
         if not cooldowns:
-            return Before()
+            return Before(withheld=withheld)
         now_ms = store.clock_ms()
         since_ms = now_ms - max(each.ms for each in cooldowns)
         past = [Done(*row) for row in store.actions_since(self._plan.name, since_ms)]
         found = tuple(states(cooldowns, past, now_ms))
-        told = {"schema": 1, "at": now_ms, "cooldowns": cooldowns, "done": found}
-        return Before(cooldowns=found, denied=denied(cooldowns, found), file=self._write_down(told))
+        passing = self._passing(tier, since_ms)
+        known = {(each.kind, each.key): passing(each) for each in past if passing(each) is not None}
+        shown = tuple(each for each in found if (each.kind, each.key) in known)
+        told = {"schema": 1, "at": now_ms, "cooldowns": cooldowns, "done": shown}
+        given = {mark for each in shown for mark in known[each.kind, each.key] or ()}
+        return Before(
+            cooldowns=shown,
+            denied=denied(cooldowns, found),
+            file=self._write_down(told),
+            given=tuple(sorted(given)),
+            withheld=withheld,
+        )
 
     def _write_down(self, told: Mapping[str, object]) -> str | None:
         """Write a file that the agent can read. Returns its name; None if it would not be written here,
@@ -263,6 +303,18 @@ class Chain:
         path = self._directory / "cooldowns.json"
         files.write_whole(path, msgspec.json.format(msgspec.json.encode(told), indent=2))
         return os.path.relpath(path, self._flow.cwd)
+
+    def _passing(self, tier: Tier, since_ms: int) -> Callable[[Done], tuple[str, ...] | None]:
+        """Tells of an action whose words it repeats; None: they may not reach this tier."""
+        marks = self._flow.store.marks.of_actions(self._plan.name, since_ms)
+        options, consent = _account_of(tier), _consent(tier)
+        barred = {each for each in {*marks.values()} if self._flow.forbidden(options, each, consent)}
+
+        def passing(done: Done) -> tuple[str, ...] | None:
+            found = marks.get((done.flow, done.step), ())
+            return None if found in barred else found
+
+        return passing
 
     def _after(self, n: int, signal: Signal | None) -> After:
         """Note what the tier did. In a dry run, only what its tools show."""
@@ -297,6 +349,14 @@ class Chain:
             "text": last.turn.text if last is not None else "",
         }
         return self._flow.end(end, result, failed=failed)
+
+
+def _account_of(tier: Tier) -> Options:
+    return {"agent": tier.agent, "account": tier.account or NONE}
+
+
+def _consent(tier: Tier) -> Consent:
+    return "trusted file" if tier.carry else "none"
 
 
 def _runs_of(events: Sequence[str]) -> list[tuple[ToolCall, ToolResult | None]]:

@@ -17,7 +17,7 @@ Positive = Annotated[int, Meta(ge=1)]
 Above = Annotated[float, Meta(gt=0)]
 NEVER: tuple[Kind, ...] = (
     *("rate_limited", "network", "model_error", "refused", "session_busy", "session_rejected", "auth"),
-    *("untrusted", "cancelled", "killed", "not_installed", "unsettled"),
+    *("untrusted", "cancelled", "killed", "not_installed", "unsettled", "forbidden"),
 )
 """Failures that no tier can do anything about: limits, networks, logins, what the model service declines, and
 what came from outside."""

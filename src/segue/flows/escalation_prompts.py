@@ -37,6 +37,8 @@ When you are done, this command is run, and its exit code decides whether the ne
 AGAIN = """\
 Your last answer did not end as asked: {why}. Do nothing else now. Only answer with the block, for what you
 have already found and done."""
+WITHHELD = """\
+Others worked on this before you, under another account. What they found is not shown to you."""
 MORE = "You were stopped because your budget was spent. It has been raised: go on where you stopped."
 
 
@@ -57,12 +59,12 @@ class TierPrompts:
         """For a session that is continued."""
         return _joined(self._tier.prompt, *self._now())
 
-    def full(self, hand_off: HandOff | None) -> str:
-        """For a new session."""
+    def full(self, hand_off: HandOff | None, *, withheld: bool = False) -> str:
+        """For a new session. ``withheld``: there is a hand-off, but it is not for this tier's account."""
         return _joined(
             self._tier.full,
             _part("Environment", self._plan.environment),
-            _hand_off_part(hand_off),
+            _part("Hand-off", WITHHELD) if withheld else _hand_off_part(hand_off),
             *self._now(),
         )
 

@@ -19,7 +19,7 @@ from segue.core.turn import Turn
 from segue.flows.aftermath import AGAIN, Aftermath, judge, tries_like
 from segue.flows.halt import Waiting
 from segue.flows.journal import Journal
-from segue.flows.ports import TurnOrder, TurnPort
+from segue.flows.ports import Given, TurnOrder, TurnPort
 from segue.flows.results import unpack
 from segue.runner.attempt import Cancel
 from segue.store.flow_records import StepRow
@@ -48,12 +48,13 @@ class TurnStep:
         options: Options,
         place: FlowPlace,
         briefing: Briefing | None = None,
+        given: Given | None = None,
     ) -> None:
         self._journal, self._port = journal, port
         self._place, self._conversation, self._text = place, conversation, text
         # Each further try is one of the flow's own, so that it is recorded before it begins.
         self._options: Options = {"park": True, "wait": WAIT_S, **options, "retries": 0}
-        self._briefing = briefing
+        self._briefing, self._given = briefing, given or Given()
         self._new: str | None = None
         """The id of a run that cannot have begun: it is new, and only we know it."""
 
@@ -148,6 +149,7 @@ class TurnStep:
             options=self._options,
             place=self._place,
             briefing=await self._timed(step),
+            given=self._given,
             retry_of=step.previous,
         )
         self._new = None

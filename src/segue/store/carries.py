@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -16,11 +16,14 @@ _SQL = Queries("carries")
 _CONVERSATIONS = Queries("conversations")
 
 CarryMode = Literal["none", "raw", "summary"]
+"""How a switch carries over."""
+RecordedMode = Literal[CarryMode, "flow"]
+"""``flow``: the prompts of a flow's turns repeat what turns under the other account have said."""
 
 
 class CarryRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One switch at which something should have been carried over. ``why``: why something else was carried
-    than was asked for, or nothing."""
+    """One switch at which something should have been carried over, or one direction in which a flow carries
+    over. ``why``: why something else was carried than was asked for, or nothing."""
 
     id: str
     conversation: str
@@ -30,12 +33,13 @@ class CarryRow(msgspec.Struct, frozen=True, kw_only=True):
     from_account: str
     to_agent: str
     to_account: str
-    mode: CarryMode
+    mode: RecordedMode
     bytes: int = 0
     turns: int = 0
     omitted: bool = False
     asked_by: str
-    """Who asked: ``command line``, ``library``, ``api``, ``page`` or ``policy``."""
+    """Who asked: ``command line``, ``library``, ``api``, ``page`` or ``policy``; for a flow: ``flow`` if the
+    user named both accounts for it, ``trusted file`` if its file says so, or ``policy``."""
     cost_usd: float | None = None
     message: str | None = None
     """The block in the conversation."""
@@ -93,7 +97,12 @@ class Carries(Conversations):
                 self._db.run(_SQL.move, id=each.run, request=each.request, agent=agent, account=account)
                 self._readdress(each.message)
             if carried is not None:
-                self._db.run(_SQL.add, **{**msgspec.structs.asdict(carried), "omitted": int(carried.omitted)})
+                self._db.run(_SQL.add, **carry_fields(carried))
+
+    def record_once(self, flow: str, rows: Sequence[CarryRow]) -> None:
+        """Record what the turns of a flow carry over; a direction that is recorded is left as it is."""
+        for row in rows:
+            self._db.run(_SQL.add_once, **carry_fields(row), flow=flow)
 
     def carries(self, key: str | None = None, limit: int = 100) -> list[CarryRow]:
         """What was carried over, newest first: of one conversation, or of all."""
@@ -106,3 +115,7 @@ class Carries(Conversations):
             msgspec.convert({**dict(zip(names, row, strict=True)), "omitted": bool(row[10])}, CarryRow)
             for row in rows
         ]
+
+
+def carry_fields(row: CarryRow) -> dict[str, Any]:
+    return {**msgspec.structs.asdict(row), "omitted": int(row.omitted)}

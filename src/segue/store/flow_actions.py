@@ -32,7 +32,8 @@ class FlowActions(Leases):
         ]
         self._db.many(_SQL.note, rows)
 
-    def actions_since(self, scope: str, since_ms: int) -> list[tuple[str, str, int, int]]:
-        """What was done since then: kind, key, how often, when. The oldest first."""
+    def actions_since(self, scope: str, since_ms: int) -> list[tuple[str, str, int, int, str, str]]:
+        """What was done since then: kind, key, how often, when, in which step of which flow. The oldest
+        first."""
         rows = self._db.all(_SQL.since, scope=scope, since_ms=since_ms)
-        return [(kind, key, count, ms) for kind, key, count, ms in rows]
+        return [(kind, key, count, ms, flow, step) for kind, key, count, ms, flow, step in rows]

@@ -16,13 +16,16 @@ from segue.core.model import Owner
 from segue.core.outcome import Kind
 from segue.core.usage import Usage
 from segue.store.budgets import Budgets, RaisedTo
+from segue.store.carries import CarryRow, carry_fields
 from segue.store.database import Queries, Row, Statement, from_json
 from segue.store.flow_actions import FlowActions
 from segue.store.flow_records import ArtefactRow, FlowAttempt, FlowRow, FlowRun, StepRow
+from segue.store.marks import Marks
 from segue.store.records import Claim
 from segue.system import clock
 
 _SQL = Queries("flows")
+_CARRIES = Queries("carries")
 _LEASES = Queries("leases")
 _TURNS = Queries("turns")
 
@@ -48,12 +51,21 @@ class Overtaken(Exception):  # noqa: N818 - it is an answer, not an error
 class Flows(FlowActions):
     """Each method is one transaction. Those with a ``claim`` raise ``Overtaken`` if it does not hold."""
 
-    def add(self, flow: FlowRow) -> FlowRow:
-        """Store a new flow. If its key belongs to another one, that one is returned."""
+    @property
+    def marks(self) -> Marks:
+        """Whose words turns were given."""
+        return Marks(self._db)
+
+    def add(self, flow: FlowRow, carried: Sequence[CarryRow] = ()) -> FlowRow:
+        """Store a new flow. If its key belongs to another one, that one is returned. ``carried``: what its
+        turns will carry over from account to account, recorded with it."""
         fields = msgspec.structs.asdict(flow)
         names = "id key kind version source label input state cwd tree host rounds created_ms budget".split()
         known = (_SQL.by_id, {"id": flow.id}) if flow.key is None else (_SQL.by_key, {"key": flow.key})
-        _, (row,) = self._db.together((_SQL.add, {name: fields[name] for name in names}), known)
+        crossing = [(_CARRIES.add_once, {**carry_fields(row), "flow": flow.id}) for row in carried]
+        _, *_, (row,) = self._db.together(
+            (_SQL.add, {name: fields[name] for name in names}), *crossing, known
+        )
         return _flow_of(row)
 
     def flow(self, flow_id: str) -> FlowRow | None:

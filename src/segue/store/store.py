@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from segue.store.chains import Chains
     from segue.store.flows import Flows
     from segue.store.forks import Adoption, Successor
+    from segue.store.marks import Marks
     from segue.store.reading import Reading
     from segue.store.watch import Watch
 
@@ -151,6 +152,13 @@ class Store(Queue, Feed, Events):
         from segue.store.flows import Flows
 
         return Flows(self._db)
+
+    @property
+    def marks(self) -> Marks:
+        """Whose words turns were given."""
+        from segue.store.marks import Marks
+
+        return Marks(self._db)
 
     @property
     def chains(self) -> Chains:

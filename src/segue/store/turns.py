@@ -149,9 +149,12 @@ class Turns(History, Leases, Receipts):
             found.setdefault(turn.message, []).append(turn)
         return {message: sorted(each, key=lambda t: (t.started_ms, t.id)) for message, each in found.items()}
 
-    def started(self, turn_id: str, mode: Mode, predicted_usd: float | None = None) -> None:
-        """Record the mode, once it is decided."""
-        self._db.run(_SQL.start, id=turn_id, mode=mode, predicted_usd=predicted_usd)
+    def started(
+        self, turn_id: str, mode: Mode, predicted_usd: float | None = None, under: Sequence[str] = ()
+    ) -> None:
+        """Record the mode, once it is decided; and whose words its session is given, its own included."""
+        marks = to_json(list(under)) if under else None
+        self._db.run(_SQL.start, id=turn_id, mode=mode, predicted_usd=predicted_usd, under=marks)
 
     def _refuse_known(self, turn: TurnRow) -> None:
         """A command line and the daemon that it called may both have the same turn."""

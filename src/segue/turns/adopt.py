@@ -27,6 +27,7 @@ from segue.store.forks import Adoption
 from segue.store.records import SessionRow
 from segue.store.store import Store
 from segue.system import clock
+from segue.turns.marks import marks_of
 from segue.turns.prepare import Prepared
 from segue.turns.request import NONE, TurnRequest
 from segue.turns.situation import workdir_of
@@ -208,7 +209,7 @@ def _message(said: SessionMessage, words: str, prepared: Prepared, now: int) -> 
         sender="user" if said.sender == "user" else "assistant",
         voice=prepared.voice,
         account=prepared.account_name,
-        under=(prepared.mark,),
+        under=marks_of(prepared),
         size=len(words.encode("utf-8", "surrogatepass")),
     )
 

@@ -215,7 +215,10 @@ def _note_start(live: LiveTurn, decided: Decided, plan: Plan) -> None:
         store.address(msgspec.structs.replace(decided.gathered.view[-1], blank=True))
     write_plan(plan)
     write_secrets(plan.run_dir, live.secrets)
-    store.started(live.row.id, plan.mode, plan.predicted_usd)
+    under = plan.under
+    if plan.seq > 1:  # it was given more before: under another account, perhaps
+        under = tuple(sorted({*under, *store.marks.of_runs([live.row.id])}))
+    store.started(live.row.id, plan.mode, plan.predicted_usd, under)
     store.attempting(_attempt_row(plan))
     live.lease.working_in(plan.run_dir)
 

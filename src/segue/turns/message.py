@@ -19,6 +19,7 @@ from segue.store.store import Store
 from segue.system import clock
 from segue.system.processes import this_process
 from segue.turns import retries
+from segue.turns.marks import marks_of, with_words_of
 from segue.turns.prepare import Prepared, fixed_of
 from segue.turns.request import NONE, QueuedRequest, TurnRequest, body_of
 
@@ -81,6 +82,7 @@ def enqueue(
     now_ms, retry = clock.now_ms(), Retry(retry_message)
     if not_before_ms is not None and not_before_ms <= store.clock_ms():
         not_before_ms = None
+    prepared = with_words_of(prepared, store, retry_message)
     message = _message(prepared, retry_message or clock.new_id(now_ms))
     receipt = _receipt(prepared.ask, retry, body)
     row = msgspec.structs.replace(_turn_row(prepared, message, now_ms, keyed=True), via=QUEUED)
@@ -235,7 +237,7 @@ def _message(prepared: Prepared, message_id: str) -> Message:
         sender="user",
         voice=prepared.voice,
         account=prepared.account_name,
-        under=(prepared.mark,),
+        under=marks_of(prepared),
         blank=prepared.ask.blank,
         size=len(prepared.ask.prompt.encode()),
     )
@@ -272,7 +274,7 @@ def _drop_after(prepared: Prepared, store: Store, row: TurnRow, message: str) ->
         messages[at],
         voice=prepared.voice,
         account=prepared.account_name,
-        under=(prepared.mark,),
+        under=marks_of(prepared),
         blank=prepared.ask.blank,
     )
     store.rerun(conversation, addressed, row.id, removed, clock.now_ms(), moved)

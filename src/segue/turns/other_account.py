@@ -8,7 +8,7 @@ from segue.config.schema import AccountOrder
 from segue.core.limits import next_reset, share_used, used_up
 from segue.core.turn import Turn
 from segue.core.usage import Limit
-from segue.core.view import is_same_user, old_account_mark
+from segue.core.view import account_mark, is_same_user, old_account_mark
 from segue.store.store import Store
 from segue.system import clock
 from segue.turns.agent_choice import identity_of, surroundings
@@ -64,9 +64,14 @@ def chosen(accounts: dict[str, list[Limit] | None], order: AccountOrder, now_ms:
 
 
 def _limits(prepared: Prepared, store: Store, name: str) -> list[Limit] | None:
-    """What is known about the limits of its current login; None: that is the login that met the limit."""
+    """What is known about the limits of its current login; None: that is the login that met the limit, or the
+    prompt repeats words that the rules do not let it have unasked."""
+    from segue.turns.gate import may_send
+
     agent = prepared.agent
     child, home = surroundings(agent, prepared.config.accounts[name], prepared.env)
     who = identity_of(agent, name, home, child, store)
     mine = identity_of(agent, prepared.account_name, prepared.home, prepared.child, store)
-    return None if is_same_user(who, mine) else store.limits(agent.facts.name, name, who.mark)
+    to = account_mark(agent.facts.name, name, who.mark)
+    barred = may_send(prepared.config, prepared.ask.given, to, "policy") is not None
+    return None if barred or is_same_user(who, mine) else store.limits(agent.facts.name, name, who.mark)

@@ -12,6 +12,7 @@ from segue.store.forks import Adoption
 from segue.store.records import Conversation
 from segue.store.store import Store
 from segue.turns.changes import voices_of
+from segue.turns.marks import marks_of
 from segue.turns.prepare import Prepared
 from segue.turns.projection import ProjectedStore
 
@@ -49,7 +50,7 @@ class PlannedStore(ProjectedStore):
             voice=prepared.voice,
             revision=old.revision if old is not None else 1,
             account=prepared.account_name,
-            under=(prepared.mark,),
+            under=marks_of(prepared),
             blank=prepared.ask.blank,
             size=len(prepared.ask.prompt.encode()),
         )

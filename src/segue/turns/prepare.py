@@ -15,7 +15,7 @@ from segue.config.home import Home, home_of, this_host
 from segue.config.load import load
 from segue.config.schema import Account, Config
 from segue.core.environment import ChildEnvironment
-from segue.core.errors import Misuse
+from segue.core.errors import ConfigError, Misuse
 from segue.core.laws import Door
 from segue.core.model import Host, NewAttachment, Voice
 from segue.core.request import Request, Runtime, Terms
@@ -229,12 +229,13 @@ def refuse_unenforced(
 
 
 def as_of_now(prepared: Prepared, store: Store) -> Prepared:
-    """The same turn with what may have changed while it waited: the login and the voice's permissions.
+    """The same turn with what may have changed while it waited: the login, the voice's permissions, and the
+    rules for what may be carried.
 
     Called under the conversation's lease, so that they cannot change any more. The gate judges what comes
     out.
     """
-    agent, runtime, config = prepared.agent, prepared.runtime, prepared.config
+    agent, runtime, config = prepared.agent, prepared.runtime, _with_rules_of_now(prepared)
     conversation = prepared.conversation.id
     granted = _granted(prepared.ask, store, conversation, prepared.role, config, agent, runtime)
     home, child = prepared.home, prepared.child
@@ -242,9 +243,27 @@ def as_of_now(prepared: Prepared, store: Store) -> Prepared:
     request = prepared.request
     if granted != prepared.granted:
         request = request_of(prepared.ask, config, agent, runtime, request.cwd, prepared.model, granted)
-    if (granted, login) == (prepared.granted, prepared.login):
+    if (granted, login, config) == (prepared.granted, prepared.login, prepared.config):
         return prepared
-    return msgspec.structs.replace(prepared, granted=granted, login=login, request=request)
+    return msgspec.structs.replace(prepared, granted=granted, login=login, request=request, config=config)
+
+
+def _with_rules_of_now(prepared: Prepared) -> Config:
+    """The turn's configuration with the rules of now for what may be carried. If the files cannot be read
+    just now, the rules that it began with hold."""
+    before = prepared.config
+    try:
+        now = load(prepared.env, prepared.request.cwd)
+    except ConfigError:
+        return before
+    accounts = dict(before.accounts)
+    for name, account in now.accounts.items():
+        known = accounts.get(name, account)
+        ruled = msgspec.structs.replace(known, carry_out=account.carry_out, carry_in=account.carry_in)
+        accounts[name] = ruled
+    if (now.carry, accounts) == (before.carry, before.accounts):
+        return before
+    return msgspec.structs.replace(before, carry=now.carry, accounts=accounts)
 
 
 def login_under(

@@ -204,6 +204,8 @@ def body_of(request: TurnRequest, message: str | None) -> str:
         answers=False,
         wait_s=None,
         door=Door.RUN,
+        given=(),
+        consent="none",
     )
     return sha256(msgspec.json.encode((asked, message))).hexdigest()
 

@@ -30,6 +30,7 @@ from segue.system.loop import failures, in_loop, run_sync, shield
 from segue.turns.attempts import decide, restore, step_down, stepped_words, try_once
 from segue.turns.gate import Admission, AdmissionRequest, Reserved, admit
 from segue.turns.live_turn import NOTHING, Callbacks, LiveTurn, StoredTurn, before_parking
+from segue.turns.marks import record_carried, with_words_of
 from segue.turns.message import Retry, WentOn, in_line, place, receive, update_login, withdraw
 from segue.turns.prepare import Prepared, prepare_retry
 from segue.turns.queue import Queue, wait_s
@@ -172,6 +173,8 @@ async def take(
         prepared, retry_message = await run_sync(forked_if_busy, prepared, store, notice, retry_message)
     try:
         same_text = await run_sync(failed_with_same_text, prepared, store, retry_message)
+        repeated = same_text.message if same_text is not None else retry_message
+        prepared = await run_sync(with_words_of, prepared, store, repeated)
         retry = Retry(retry_message, same_text, failed_run)
         prepared, row = await run_sync(receive, prepared, store, retry)
         return await _in_turn(prepared, store, row, callbacks, retry, began_ns)
@@ -204,14 +207,15 @@ async def take_queued(
     except LeaseBusy as busy:
         failure = NOT_BEGUN if callbacks.cancel.asked else Failure("session_busy", str(busy))
         return await run_sync(withdraw, store, _never_began(prepared, failure, began_ns, row))
-    except (StoreAway, Forbidden) as error:
+    except StoreAway as away:
         if row.via != QUEUED:  # no line has it
             with suppress(Exception):
-                turn = _never_began(prepared, failure_of(error), began_ns, row)
+                turn = _never_began(prepared, failure_of(away), began_ns, row)
                 await run_sync(_withdraw, store, turn)
         raise
-    except WentOn as error:
-        failure = Failure("rate_limited", str(error))
+    except (WentOn, Forbidden) as error:
+        is_law = isinstance(error, Forbidden)
+        failure = failure_of(error) if is_law else Failure("rate_limited", str(error))
         return await run_sync(withdraw, store, _never_began(prepared, failure, began_ns, row))
 
 
@@ -413,7 +417,9 @@ async def _beginning(
             store.adopt(now.conversation.id, found, clock.now_ms())
         if prepared.mark != now.mark and (retry.message is None or row.told is not None):
             update_login(now, store, row)
-        return place(now, store, row, retry, door, reserved_usd)
+        row = place(now, store, row, retry, door, reserved_usd)
+        record_carried(now, store)
+        return row
 
     return begin, said
 

@@ -17,6 +17,8 @@ from segue.store.records import TurnRow
 from segue.store.store import Store
 from segue.system import processes
 from segue.turns import forecast, projection
+from segue.turns.gate import judge as refusals
+from segue.turns.marks import marks_of, with_words_of
 from segue.turns.observer import Observer
 from segue.turns.planned_store import PlannedStore
 from segue.turns.prepare import Prepared
@@ -48,6 +50,10 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
     role: str | None
     terms: Terms = Terms()
     """What the agent would be allowed to do and spend."""
+    refused: tuple[str, ...] = ()
+    """Why the turn would not begin, in words: a rule of the user's, or a law of Segue's, forbids it."""
+    given: tuple[str, ...] = ()
+    """Whose words its message repeats, beside the user's own: their marks."""
     mode: Mode
     sends: Sends
     rungs: tuple[RungShown, ...]
@@ -77,6 +83,10 @@ class Why(msgspec.Struct, frozen=True, kw_only=True):
 def why(prepared: Prepared, store: Store, new_bytes: int, retry: str | None = None) -> Why:
     """The decision for a turn that started now. ``new_bytes``: the size of its message. ``retry``: the
     message that it retries, if it is not a new one."""
+    prepared = with_words_of(prepared, store, retry)
+    given, refused = prepared.ask.given, refusals(prepared)
+    if any(each.law == "wall" for each in refused):  # with these words in it, nobody may see the message
+        prepared = msgspec.structs.replace(prepared, ask=msgspec.structs.replace(prepared.ask, given=()))
     begins = _beginning(prepared, store, retry)
     new = _message(prepared, new_bytes) if retry is None else None
     gathered = gather(prepared, begins.store, new=new, busy=begins.busy)
@@ -96,6 +106,8 @@ def why(prepared: Prepared, store: Store, new_bytes: int, retry: str | None = No
             if pin is not None and decision.mode in ("resume", "branch")
             else None
         ),
+        refused=tuple(map(str, refused)),
+        given=given,
         mode=decision.mode,
         sends=_sends(decision.mode, gathered, outlook.text_bytes[decision.mode]),
         rungs=rungs,
@@ -182,7 +194,7 @@ def _message(prepared: Prepared, size: int) -> Message:
         sender="user",
         voice=prepared.voice,
         account=prepared.account_name,
-        under=(prepared.mark,),
+        under=marks_of(prepared),
         blank=prepared.ask.blank,
         size=size,
     )

@@ -114,6 +114,10 @@ def test_actions_are_counted_once_per_step(store: Store) -> None:
         flows.note_actions("f1", "tier-1", "shop", {("restart", "web"): 2, ("deploy", ""): 1}, 1000)
     flows.note_actions("f2", "tier-1", "shop", {("restart", "web"): 1}, 2000)
     flows.note_actions("f3", "tier-1", "other", {("restart", "web"): 9}, 2000)
-    wanted = [("deploy", "", 1, 1000), ("restart", "web", 2, 1000), ("restart", "web", 1, 2000)]
+    wanted = [
+        ("deploy", "", 1, 1000, "f1", "tier-1"),
+        ("restart", "web", 2, 1000, "f1", "tier-1"),
+        ("restart", "web", 1, 2000, "f2", "tier-1"),
+    ]
     assert flows.actions_since("shop", 0) == wanted
     assert flows.actions_since("shop", 1000) == wanted[-1:]

@@ -53,6 +53,8 @@ def _plain(plan: Why, width: int) -> Iterator[str]:
     who = plan.agent + (f", {plan.role}" if plan.role else "")
     who += f" ({plan.account})" if plan.account else ""
     yield from _heading((plan.conversation, who, f"next turn: {plan.mode}"), _sends(plan), width)
+    for each in plan.refused:
+        yield from wrapped(each, width, 2, "  would not begin: ")
     yield from _terms(plan, width)
     yield ""
     shown: set[str] = set()

@@ -5,19 +5,23 @@ from __future__ import annotations
 
 from typing import Literal
 
+from segue.core.laws import Consent
 from segue.core.request import Briefing
 from segue.core.turn import Turn
 from segue.core.usage import count_in_words
 from segue.flows.context import Flow
+from segue.flows.ports import Given
 from segue.flows.review.orders import ReviewOrder, RoleOrder
 from segue.flows.review.prompts import objective
 from segue.flows.review.verdict import SCHEMA
 from segue.turns.request import NONE, Options
 
 RoleName = Literal["coder", "reviewer", "coordinator"]
+CONVERSATION = "review"
+"""All roles speak in one conversation of the flow."""
 TTL_MINUTES = 30
 """A session that was last used longer ago is not continued."""
-HOPELESS = ("auth", "not_installed", "untrusted", "budget", "refused")
+HOPELESS = ("auth", "not_installed", "untrusted", "budget", "refused", "forbidden")
 """Failures that another try cannot help."""
 LONGEST_WORDS = 1_000
 
@@ -92,14 +96,23 @@ class Crew:
         )
         self._last = await self._flow.turn(
             key,
-            self._flow.key("review"),
+            self._flow.key(CONVERSATION),
             text,
             briefing=briefing,
             after=self._last,
             came_by="review",
+            given=Given(consent=self._consent(role)),
             **options,
         )
         return self._last
+
+    def _consent(self, role: RoleName) -> Consent:
+        """Whose wish it is that the words of the others reach this role: the user's, if accounts are named. A
+        role without one has that of its agent's last turn, so it must be the first one that names its own."""
+        agent, order = self._of(role).agent, self._order
+        roles = filter(None, (order.coder, order.reviewer, order.coordinator))
+        first = next(each for each in roles if each.agent == agent)
+        return "user" if first.account is not None else "none"
 
 
 def settled(role: RoleName, turn: Turn) -> bool:

@@ -997,6 +997,7 @@ export default {
   "why.notice.max_windows": "no se aparca de nuevo: tras {count} esperas volvió a encontrar el límite",
   "why.notice.not_carried": "no se lleva nada: {why}",
   "why.notice.nothing_carried": "no se ha llevado nada de la conversación",
+  "why.notice.tiers_withheld": "no se lleva nada de los niveles anteriores: {why}",
   "why.notice.carry": "para llevarlos: {command}",
   "why.notice.replayed": "en su lugar se envió la conversación como texto",
   "why.notice.recapped": "en su lugar se envió una parte limitada de la conversación",

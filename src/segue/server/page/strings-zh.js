@@ -997,6 +997,7 @@ export default {
   "why.notice.max_windows": "不再搁置：等待 {count} 次后仍遇到限制",
   "why.notice.not_carried": "不带入任何内容：{why}",
   "why.notice.nothing_carried": "没有带入对话的任何内容",
+  "why.notice.tiers_withheld": "不带入前面各级的任何内容：{why}",
   "why.notice.carry": "如要带入：{command}",
   "why.notice.replayed": "改为以文本发送对话",
   "why.notice.recapped": "改为发送对话中有限的一部分",

@@ -147,7 +147,7 @@ export interface CarryShown {
   from_account: string | null;
   to_agent: string;
   to_account: string | null;
-  mode: "none" | "raw" | "summary";
+  mode: "flow" | "none" | "raw" | "summary";
   bytes: number;
   turns: number;
   omitted: boolean;
@@ -1437,6 +1437,8 @@ export interface Why {
   model: string | null;
   role: string | null;
   terms: Terms;
+  refused: string[];
+  given: string[];
   mode: "branch" | "fresh" | "graft" | "recap" | "replay" | "resume";
   sends: Sends;
   rungs: RungShown[];

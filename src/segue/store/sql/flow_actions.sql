@@ -12,7 +12,8 @@ VALUES (:flow, :step, :scope, :kind, :key, :count, :ms)
 ON CONFLICT (flow, step, kind, key) DO NOTHING;
 
 -- name: since(scope, since_ms)
-SELECT kind, key, count, ms FROM flow_actions WHERE scope = :scope AND ms > :since_ms ORDER BY ms, kind, key;
+SELECT kind, key, count, ms, flow, step FROM flow_actions WHERE scope = :scope AND ms > :since_ms
+ORDER BY ms, kind, key;
 
 -- name: usage_events(turn)
 SELECT event FROM events WHERE turn = :turn AND substr(event, 1, 15) = '{"type":"usage"' ORDER BY seq;

@@ -15,8 +15,8 @@ UPDATE turns SET place = (SELECT o.place FROM turns AS o WHERE o.id = :other) WH
 UPDATE turns SET state = 'running', door = :door, reserved_usd = :reserved_usd, waits = NULL
 WHERE id = :id AND held_by IS NULL AND (state = 'queued' OR (state = 'withdrawn' AND told IS NULL));
 
--- name: start(id, mode, predicted_usd)!
-UPDATE turns SET mode = :mode, predicted_usd = :predicted_usd
+-- name: start(id, mode, predicted_usd, under)!
+UPDATE turns SET mode = :mode, predicted_usd = :predicted_usd, under = COALESCE(:under, under)
 WHERE id = :id AND state = 'running';
 
 -- name: settle(id, answer, account, model, mode, state, told, ended_ms, predicted_usd, input, cache_read, cache_write, output, cost_usd, cost_estimated, saved_usd, agent_version)!
