@@ -36,7 +36,7 @@ def without(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 @pytest.fixture
 def staged(tmp_path: Path) -> Iterator[Staged]:
     """Makes a stage. Whoever a test leaves behind is ended."""
-    made = []
+    made: list[Stage] = []
 
     def make(**options: str | None) -> Stage:
         root = tmp_path / f"s{len(made)}"

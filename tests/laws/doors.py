@@ -7,16 +7,16 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
 from segue import Flow, RunOptions, RunOrder, RunShown, Segue, ToolAnswer, flow
 from segue.core.laws import Door
 from tests.integration.test_review import APPROVE, CODER_FULL, ONCE_MORE, REVIEWER_FULL
-from tests.laws.stage import SECRET, Stage
+from tests.laws.stage import PATIENCE_S, SECRET, Stage
 
-Through = Callable[[Stage, Segue, str], Awaitable[Any]]
+Through = Callable[[Stage, Segue, str], Coroutine[Any, Any, Any]]
 TASK = "Build it\n\nAs told."
 SAYS = f"say what you keep: {SECRET}"
 UP = f'[[say ```json\n{{"escalate": true, "reason": "I keep {SECRET}", "failed_checks": []}}\n```]]'
@@ -52,9 +52,13 @@ def _order(stage: Stage, text: str, **more: Any) -> RunOrder:
 
 async def settled(library: Segue, run: str, states: tuple[str, ...] = WAITING) -> RunShown:
     """The run, once it neither waits nor runs."""
-    while (shown := await library.runs.show(run)).state in states:
-        await asyncio.sleep(0.01)
-    return shown
+    shown = await library.runs.show(run)
+    for _ in range(int(PATIENCE_S / 0.02)):
+        if shown.state not in states:
+            return shown
+        await asyncio.sleep(0.02)
+        shown = await library.runs.show(run)
+    raise AssertionError(shown)
 
 
 async def carry(stage: Stage, library: Segue, key: str) -> None:

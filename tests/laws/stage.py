@@ -20,6 +20,7 @@ import msgspec
 import psycopg
 
 from segue import Segue
+from segue.core.request import Posture
 from segue.rehearsal.agent.store import new_id
 from segue.system.processes import groups
 
@@ -73,7 +74,7 @@ class Stage:
         self.root, self.old, self.new, self.url = root, old, new, url
         self.home, self.cwd = root / "segue-home", root / "project"
         self._known: dict[str, Started] = {}
-        self.permission = "default"
+        self.permission: Posture = "default"
         self.asks = "the word"
         """What an agent asks about."""
         self.deny: tuple[str, ...] = ()
@@ -87,8 +88,8 @@ class Stage:
         }
 
     def build(self) -> Stage:
-        for each in (self.home, self.cwd, self.root / "starts", *map(self.account, ACCOUNTS)):
-            each.mkdir(mode=0o700)
+        for path in (self.home, self.cwd, self.root / "starts", *map(self.account, ACCOUNTS)):
+            path.mkdir(mode=0o700)
         agent = self.root / "agent"
         agent.write_text(PROGRAM.format(python=sys.executable, root=self.root))
         agent.chmod(0o700)

@@ -57,7 +57,7 @@ def _three_at_once(stage: Stage, door: Door) -> None:
         first = [each for each in _new(stage, door, before) if each["state"] in BEGUN]
         assert all(each["reserved"] for each in first), first
         reserved = sum(each["reserved"] for each in first)
-        limit = _spent(stage, door) + reserved + 0.5 * min(each["reserved"] for each in first)
+        limit: float = _spent(stage, door) + reserved + 0.5 * min(each["reserved"] for each in first)
         _configure(stage, door, limit)
         tasks += [asyncio.create_task(_told(row.through(stage, library, key))) for key in KEYS[1:]]
         await until(lambda: _all_judged(stage, door, before, _count(door, 3), tasks), "each waits or runs")
@@ -98,7 +98,7 @@ def test_asking_again_keeps_to_it_too(staged: Staged) -> None:
         tasks = [asyncio.create_task(_told(row.through(stage, library, key))) for key in KEYS]
         await until(lambda: sum(each["account"] == "b" for each in _begun(stage)) == 3, "all review")
         price = max(again["reserved"], again["cost"])
-        limit = _spent(stage, Door.AGAIN) + 3 * reviewer["cost"] + 1.5 * price
+        limit: float = _spent(stage, Door.AGAIN) + 3 * reviewer["cost"] + 1.5 * price
         stage.config(f"[budgets]\nday = {limit:.9f}\n")
         stage.hold("hold-again")
         stage.release("hold-b")
@@ -201,7 +201,7 @@ def test_looking_and_beginning_is_one_step(
     """Whoever looks at a budget waits until another one looks, too: there is never another one."""
     url = request.getfixturevalue("postgres_url") if database == "postgresql" else None
     stage = staged(url=url)
-    looks, together = gate.first_in_the_way, threading.Barrier(2)
+    looks, together = vars(gate)["first_in_the_way"], threading.Barrier(2)
 
     def looking(*given: Any) -> Any:
         found = looks(*given)

@@ -80,7 +80,7 @@ def test_who_has_lost_the_conversation_begins_nothing(
     stage, row = _stage(staged, door), ROWS[door]
     stolen: list[str] = []
     said: list[Any] = []
-    as_of_now = gate.as_of_now
+    as_of_now = vars(gate)["as_of_now"]
 
     def overtaken(prepared: Any, store: Any) -> Any:
         if _by(stage, prepared) is door:
@@ -122,7 +122,7 @@ LINES = (Door.QUEUE, Door.SCHEDULED, Door.WAKES, Door.ANSWER, Door.CONTINUE)
 def _by(stage: Stage, prepared: Any) -> Door:
     """The door by which a run comes now."""
     told = stage.rows("SELECT told FROM turns WHERE id = ?", prepared.run)
-    return Door.WAKES if told and told[0][0] is not None else prepared.ask.door  # type: ignore[no-any-return]
+    return Door.WAKES if told and told[0][0] is not None else prepared.ask.door
 
 
 async def _through(stage: Stage, library: Segue, door: Door) -> str:

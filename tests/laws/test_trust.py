@@ -50,7 +50,7 @@ def test_a_project_cannot_raise_a_permission_or_set_variables(staged: Staged, do
     assert "segue trust" in said
 
 
-ASKED = {
+ASKED: dict[str, dict[str, Any]] = {
     "a permission": {"second": "", "permission": "full"},
     "a tool that changes things": {"second": 'allow = ["shell"]\n'},
     "an account": {"second": ""},

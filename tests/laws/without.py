@@ -11,8 +11,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any
 
+from segue.config.schema import Config
 from segue.store.budgets import Budgets
 from segue.store.records import Claim
 from segue.turns import gate
@@ -28,14 +30,22 @@ def _law(name: str) -> Callable[[Put], None]:
 
 
 def _may_send(put: Put) -> None:
-    """Everything may be sent to everybody."""
-    from segue.accounts import carry
-    from segue.core import view
-
+    """Everything may be sent to everybody: when a flow starts, when words are carried, and at the gate."""
     _law("wall")(put)
+    for name in (
+        "app.escalations",
+        "app.flow_turns",
+        "app.flow_walls",
+        "app.account_switch",
+        "accounts.switch",
+    ):
+        put(import_module(f"segue.{name}"), "may_send", lambda *_: None)
     put(gate, "may_send", lambda *_: None)
-    put(carry, "forbidden", lambda *_: None)
-    put(view.Viewer, "closed_to", frozenset())
+
+
+def _view(put: Put) -> None:
+    """No rule keeps anything out of what an agent is shown of its conversation."""
+    put(Config, "closed_to", lambda *_: lambda _: False)
 
 
 def _budget(put: Put) -> None:
@@ -68,14 +78,13 @@ def _claim(put: Put) -> None:
 
 def _trust(put: Put) -> None:
     """Every directory is trusted."""
-    from segue.config import trust
-
-    put(trust, "is_trusted", lambda *_: True)
+    put(import_module("segue.config.trust"), "is_trusted", lambda *_: True)
 
 
 CONDITIONS: dict[str, Callable[[Put], None]] = {
     "wall": _law("wall"),
     "may_send": _may_send,
+    "view": _view,
     "permission": _law("permission"),
     "secrets": _law("secrets"),
     "budget": _budget,

@@ -69,8 +69,9 @@ def run_live(
     the native session that the conversation continues.
     """
     shown = {"as_json": as_json, "events": events, "quiet": quiet}
-    sent = (key, text, options, message, use_stdin, continues)
-    code, lost = _remote(*sent, **shown) if daemon else (None, None)
+    code, lost = (
+        _remote(key, text, options, message, use_stdin, continues, **shown) if daemon else (None, None)
+    )
     if code is not None:
         return code
     from segue.cli.quick_start import load_msgspec
@@ -78,8 +79,9 @@ def run_live(
     load_msgspec()
     from segue.cli.turn_live import run_here
 
-    given = {"message": message, "use_stdin": use_stdin, "continues": continues}
-    return run_here(key, text, options, lost=lost, **given, **shown)
+    return run_here(
+        key, text, options, message=message, use_stdin=use_stdin, continues=continues, lost=lost, **shown
+    )
 
 
 def _remote(
