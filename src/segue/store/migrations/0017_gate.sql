@@ -48,3 +48,6 @@ CREATE INDEX turns_priced ON turns (agent, role, ended_ms) WHERE state = 'done' 
 INSERT INTO deleted_costs (run, key, agent, role, account, usd, estimated, started_ms, ended_ms)
 SELECT 'summary-' || id, conversation, from_agent, '', from_account, cost_usd, 0, at_ms, at_ms
 FROM carries WHERE cost_usd IS NOT NULL;
+
+-- How many bytes of the newest turn were left out of a carry, because that turn alone was too long.
+ALTER TABLE carries ADD COLUMN left_out INTEGER NOT NULL DEFAULT 0;
