@@ -189,7 +189,8 @@ async def passes(flow: Flow, old: str, new: str, permission: str, deny: list[str
     rights: Any = {"permission": permission, "deny_tools": deny or ("none",)}
     said = await flow.turn("first", flow.key("first"), SAYS, role="coder", account=old, **rights)
     text = f"The other one said: {said.text}"
-    return (await flow.turn("second", flow.key("second"), text, role="coder", account=new, **rights)).text
+    told = await flow.turn("second", flow.key("second"), text, role="coder", account=new, **rights)
+    return told.failure.message if told.failure is not None else told.text
 
 
 async def own_flow(stage: Stage, library: Segue, key: str) -> Any:

@@ -31,6 +31,8 @@ SECRET = "xsecretx"
 """What is said under the first account of a door."""
 VALUE = "value-of-the-account-7319"
 """A value of each account's environment."""
+TOKEN = "token-of-the-account-5827"
+"""Another one. Its name says that it is a secret, and agents may print it."""
 PROGRAM = """#!/bin/sh
 case " $* " in *" --version "*) exec {python} -P -m segue.rehearsal.agent "$@";; esac
 name={root}/starts/$(date +%s%N)-$$
@@ -40,7 +42,7 @@ mv "$name.tmp" "$name.argv"
 case " $* " in *" --resume="*) held={root}/hold-again;; *) held={root}/hold-first;; esac
 under={root}/hold-$(basename "$REHEARSAL_HOME")
 while [ -e {root}/hold ] || [ -e "$held" ] || [ -e "$under" ]; do sleep 0.02; done
-if [ -e {root}/prints ]; then echo "{{\\"type\\": \\"thinking\\", \\"text\\": \\"it is $LAW_VALUE\\"}}"; fi
+if [ -e {root}/prints ]; then echo "{{\\"type\\": \\"thinking\\", \\"text\\": \\"it is $LAW_TOKEN\\"}}"; fi
 exec {python} -P -m segue.rehearsal.agent "$@"
 """
 """Notes how it was started, waits while it is held, and becomes the rehearsal agent."""
@@ -109,7 +111,8 @@ class Stage:
         text = f'[agents.rehearsal]\ncommand = ["{self.root}/agent"]\n'
         text += f'[defaults]\nagent = "rehearsal"\naccount = "{self.old}"\n'
         for name in ACCOUNTS:
-            env = f'LAW_VALUE = "{VALUE}", REHEARSAL_SCENARIO = "{self.account(name)}/scenario.json"'
+            env = f'LAW_VALUE = "{VALUE}", LAW_TOKEN = "{TOKEN}"'
+            env += f', REHEARSAL_SCENARIO = "{self.account(name)}/scenario.json"'
             text += f'[accounts.{name}]\nagent = "rehearsal"\nhome = "{self.account(name)}"\n'
             text += f"env = {{ {env} }}\n{each.get(name, '')}\n"
         (self.home / "config.toml").write_text(text + more)

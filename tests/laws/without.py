@@ -30,7 +30,7 @@ def _law(name: str) -> Callable[[Put], None]:
 
 
 def _may_send(put: Put) -> None:
-    """Everything may be sent to everybody: when a flow starts, when words are carried, and at the gate."""
+    """Everything may be sent to everybody: at the start of a flow, in a carry, and at the gate."""
     _law("wall")(put)
     for name in (
         "app.escalations",
