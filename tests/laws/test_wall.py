@@ -10,6 +10,7 @@ import pytest
 
 from segue import Flow, Segue, SegueError, flow
 from segue.core.laws import Door
+from tests.integration.talk import AGENT, declared
 from tests.laws.doors import ROWS, carry, doors, kill_alone, kill_whole, own_flow, park, says
 from tests.laws.doors import ask as ask_under
 from tests.laws.stage import SECRET, Stage, brief
@@ -158,6 +159,23 @@ def test_a_rule_that_is_made_while_a_run_waits_counts(staged: Staged) -> None:
         return brief(shown)
 
     assert "never" in stage.play_out(work)
+
+
+@pytest.mark.parametrize("rule", ["never", "none"])
+def test_naming_another_agent_is_the_users_word_unless_a_rule_says_never(staged: Staged, rule: str) -> None:
+    stage = staged()
+    (stage.root / "d").mkdir()
+    other = declared("other", AGENT)
+    other += f'[accounts.d]\nagent = "other"\nenv = {{ REHEARSAL_HOME = "{stage.root}/d" }}\n'
+    stage.config(other + ('[carry]\nnever = [["a", "d"]]\n' if rule == "never" else ""))
+
+    async def work(library: Segue) -> None:
+        await says(stage, library, "k")
+        await library.run("k", "what word?", agent="other", account="d")
+
+    stage.play_out(work)
+    assert stage.knows("d", "what word?")
+    assert stage.knows("d") is (rule == "none")
 
 
 async def _pause() -> None:

@@ -48,6 +48,11 @@ def _view(put: Put) -> None:
     put(Config, "closed_to", lambda *_: lambda _: False)
 
 
+def _account(put: Put) -> None:
+    """An account is no wall in what an agent is shown of its conversation."""
+    put(import_module("segue.core.view"), "_passing", lambda _: lambda _: True)
+
+
 def _budget(put: Put) -> None:
     """Every budget covers everything."""
     put(gate, "first_in_the_way", lambda *_: None)
@@ -85,6 +90,7 @@ CONDITIONS: dict[str, Callable[[Put], None]] = {
     "wall": _law("wall"),
     "may_send": _may_send,
     "view": _view,
+    "account": _account,
     "permission": _law("permission"),
     "secrets": _law("secrets"),
     "budget": _budget,
