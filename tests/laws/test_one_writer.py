@@ -11,7 +11,9 @@ import pytest
 from segue import Segue, SegueError
 from segue.core.laws import Door
 from segue.turns import gate, turn
+from segue.turns.prepare import Prepared
 from tests.laws.doors import ROWS, doors
+from tests.laws.last_moment import at_the_gate
 from tests.laws.stage import Stage, Started, brief, until
 
 Staged = Callable[..., Stage]
@@ -78,35 +80,32 @@ def test_who_has_lost_the_conversation_begins_nothing(
 ) -> None:
     """Its process was stopped for too long, and another one took the lease: right before it begins."""
     stage, row = _stage(staged, door), ROWS[door]
-    stolen: list[str] = []
     said: list[Any] = []
-    as_of_now = vars(gate)["as_of_now"]
 
-    def overtaken(prepared: Any, store: Any) -> Any:
-        if _by(stage, prepared) is door:
-            stage.write("UPDATE leases SET token = 'another' WHERE name LIKE 'conversation:%'")
-            stolen.append(prepared.run)
-        return as_of_now(prepared, store)
+    def steal(now: Prepared) -> Prepared:
+        stage.write("UPDATE leases SET token = 'another' WHERE name LIKE 'conversation:%'")
+        return now
 
     def told(wanted: Door, request: Any) -> Any:
         answer = gate.admit(wanted, request)
-        if request.row.id in stolen:
+        if wanted is door:
             said.append(answer)
         return answer
 
-    async def work(library: Segue) -> list[Started]:
+    async def work(library: Segue) -> tuple[list[str], list[Started]]:
         await row.before(stage, library, "k")
         before = stage.starts
-        monkeypatch.setattr(gate, "as_of_now", overtaken)
+        said.clear()
+        stolen = at_the_gate(monkeypatch, stage, door, steal)
         monkeypatch.setattr(turn, "admit", told)
         through = asyncio.create_task(_through(stage, library, door))
         await until(lambda: said or through.done(), "the gate has judged")
         if ROWS[door].flow or door in LINES:  # these try again, until they have it
             through.cancel()
         await asyncio.gather(through, return_exceptions=True)
-        return before
+        return stolen, before
 
-    before = stage.play_out(work)
+    stolen, before = stage.play_out(work)
     assert said, "the run never came to the gate"
     assert all(isinstance(each, gate.Refused) and each.law == "one writer" for each in said), said
     states = {row[0] for run in stolen for row in stage.rows("SELECT state FROM turns WHERE id = ?", run)}
@@ -117,12 +116,6 @@ def test_who_has_lost_the_conversation_begins_nothing(
 
 LINES = (Door.QUEUE, Door.SCHEDULED, Door.WAKES, Door.ANSWER, Door.CONTINUE)
 """Their runs wait in a line."""
-
-
-def _by(stage: Stage, prepared: Any) -> Door:
-    """The door by which a run comes now."""
-    told = stage.rows("SELECT told FROM turns WHERE id = ?", prepared.run)
-    return Door.WAKES if told and told[0][0] is not None else prepared.ask.door
 
 
 async def _through(stage: Stage, library: Segue, door: Door) -> str:

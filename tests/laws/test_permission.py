@@ -14,7 +14,9 @@ import pytest
 from segue import Segue, SegueError
 from segue.agents.rehearsal.adapter import Rehearsal
 from segue.core.laws import Door
+from segue.turns.prepare import Prepared
 from tests.laws.doors import ROWS, doors
+from tests.laws.last_moment import at_the_gate
 from tests.laws.stage import Stage, brief
 
 Staged = Callable[..., Stage]
@@ -59,24 +61,37 @@ def test_what_is_asked_for_is_shown_and_passed_on(staged: Staged, door: Door) ->
             assert terms["permission"] == "read"
 
 
+@pytest.mark.parametrize("when", ["before", "in the last moment"])
 @pytest.mark.parametrize("door", doors("permission"))
 def test_a_permission_that_is_not_in_force_starts_nothing(
-    staged: Staged, door: Door, monkeypatch: pytest.MonkeyPatch
+    staged: Staged, door: Door, when: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The agent knows that its CLI would not keep to it: an allow rule was planted meanwhile, for example."""
+    """The agent knows that its CLI would not keep to it: an allow rule was planted, for example; also while
+    the run waited for its turn."""
     stage, row = _stage(staged, door), ROWS[door]
 
     before: list[str] = []
+
+    def plant() -> None:
+        monkeypatch.setattr(Rehearsal, "not_in_force", lambda *_: WHY, raising=False)
+
+    def planted(now: Prepared) -> Prepared:
+        plant()
+        return now
 
     async def work(library: Segue) -> tuple[int, str]:
         await row.before(stage, library, "k")
         before.extend(stage.states(door.value))
         count = len(stage.starts)
-        monkeypatch.setattr(Rehearsal, "not_in_force", lambda *_: WHY, raising=False)
+        if when == "before":
+            plant()
+        else:
+            at_the_gate(monkeypatch, stage, door, planted)
         return count, await _told(library, row.through, stage)
 
     count, told = stage.play_out(work)
-    assert len(stage.starts) == count, told
+    if when == "before":
+        assert len(stage.starts) == count, told
     if door is not Door.SUMMARY:  # without one, the turns themselves are carried over
         assert WHY in told, told
     after = stage.states(door.value)

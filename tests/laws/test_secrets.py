@@ -7,13 +7,18 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from segue import Segue, SegueError
 from segue.core.laws import Door
+from segue.turns.prepare import Prepared
 from tests.laws.doors import ROWS, doors
+from tests.laws.last_moment import at_the_gate
 from tests.laws.stage import TOKEN, VALUE, Stage, brief
 
 Staged = Callable[..., Stage]
+SETTLES = (Door.RECOVERY, Door.ADOPTION)
+"""They start nothing."""
 ONLY = {"SEGUE_MARK"}
 """All that the agent gets of Segue's own."""
 
@@ -50,6 +55,34 @@ def _kept(stage: Stage) -> list[str]:
 def _is_private(stage: Stage, file: Path) -> bool:
     in_run_dir = file.is_relative_to(stage.home / "runs") and file.name == "secrets.json"
     return in_run_dir and stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+@pytest.mark.parametrize("door", [each for each in doors("secrets") if each not in SETTLES])
+def test_a_variable_of_segue_that_slipped_in_starts_nothing(
+    staged: Staged, door: Door, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However it came into the agent's environment."""
+    stage, row = staged(new="b" if door in (Door.FAILOVER, Door.SUMMARY) else "a"), ROWS[door]
+    if door is Door.FAILOVER:
+        stage.config('[limits]\non_limit = "switch"\norder = "listed"\n')
+
+    def slip(now: Prepared) -> Prepared:
+        child = replace(now.child, env={**now.child.env, "SEGUE_TOKEN": "planted"})
+        return replace(now, child=child)
+
+    async def work(library: Segue) -> tuple[list[str], str]:
+        await row.before(stage, library, "k")
+        runs = at_the_gate(monkeypatch, stage, door, slip)
+        try:
+            return runs, brief(await row.through(stage, library, "k"))
+        except SegueError as error:
+            return runs, str(error)
+
+    runs, told = stage.play_out(work)
+    assert runs, told
+    assert not [each for each in stage.starts if "SEGUE_TOKEN" in each.env], told
+    if door is not Door.SUMMARY:  # without one, the turns themselves are carried over
+        assert "SEGUE_TOKEN" in told
 
 
 @pytest.mark.parametrize("name", ["SEGUE_HOME", "SEGUE_RUN_ID", "SEGUE_TOKEN"])
