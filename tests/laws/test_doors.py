@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from segue import RunOrder, Segue
@@ -206,8 +207,14 @@ def _ended(running: Daemon, run: str) -> None:
 
 def test_a_run_through_the_daemon_names_its_door(daemon: tuple[Stage, Daemon]) -> None:
     stage, _ = daemon
+    session = stage.outside("a", "remember word outside")
     _segue(stage, "run", "k", "hello")
-    assert stage.states(Door.RUN.value) == ["done"]
+    _segue(stage, "retry", "k")
+    _segue(stage, "sessions", "continue", session, "hello", "--key", "new")
+    rows = stage.rows("SELECT door, told FROM turns ORDER BY id")
+    assert {msgspec.json.decode(told)["transport"] for _, told in rows} == {"daemon"}
+    doors = [(door,) for door, _ in rows]
+    assert doors == [(each.value,) for each in (Door.RUN, Door.RETRY, Door.CONTINUE)]
 
 
 def test_a_queued_order_names_its_door(staged: Staged) -> None:
