@@ -316,3 +316,53 @@ def test_a_misspelt_account_in_a_pair_is_mentioned(accounts: Accounts) -> None:
     assert (ran.code, told in ran.stderr, "gone" in ran.stderr) == (0, True, False)
     found = accounts.segue("doctor").stdout
     assert [f'"{name}", which is not configured' in found for name in ("wrok", "gone")] == [True, True]
+
+
+class OneHome(Accounts):
+    """All accounts use the same home; its sessions are listed under ``b``."""
+
+    def write(self, more: str = "", **each: str) -> None:
+        shared = self.home("shared")
+        text = "".join(f'[accounts.{n}]\nagent = "rehearsal"\nhome = "{shared}"\n' for n in ("b", "a", "c"))
+        self.segue.config(text + more)
+
+    def leave_a_session(self) -> str:
+        """Its conversation continues with another one."""
+        left = self.run("remember word plutonium", "--account", "a")["session_id"]
+        self.run("hello", "--fresh-session", "--account", "a")
+        return str(left)
+
+    def adopt(self, session: str, key: str = "new") -> Result:
+        return self.segue("run", key, "what word?", "--account", "b", "--adopt", session, "--json")
+
+
+@pytest.fixture
+def one_home(segue: Program) -> OneHome:
+    return OneHome(segue)
+
+
+NEVER = '[carry]\nnever = [["a", "b"]]\n'
+REFUSED = "what was said under a is never carried over to b"
+
+
+@pytest.mark.parametrize("how", ["left", "copied", "forgotten"])
+def test_a_session_that_segue_wrote_is_not_adopted_under_an_account_that_a_rule_keeps_apart(
+    one_home: OneHome, how: str
+) -> None:
+    one_home.write(NEVER)
+    session = one_home.leave_a_session()
+    if how == "copied":
+        ran = one_home.segue("sessions", "repair", session, "--trim", "--json")
+        session = msgspec.json.decode(ran.stdout)["session"]
+    if how == "forgotten":
+        assert one_home.segue("rm", "t").code == 0
+    ran = one_home.adopt(session)
+    assert (ran.code, REFUSED in ran.stderr) == (2, True), ran.stderr
+
+
+def test_a_rule_that_comes_later_holds_for_an_adopted_session(one_home: OneHome) -> None:
+    session = one_home.leave_a_session()
+    assert one_home.adopt(session).turn["mode"] == "resume"
+    one_home.write(NEVER)
+    ran = one_home.segue("run", "new", "what word?", "--json")
+    assert (ran.turn["mode"], "plutonium" in ran.turn["text"]) == ("fresh", False), ran.stderr

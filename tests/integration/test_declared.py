@@ -238,3 +238,15 @@ def test_an_answer_in_fragments_is_stored_with_the_messages_only(segue: Program)
     with database(segue.home / "segue.db") as store:
         events = [event for (event,) in store.execute("SELECT event FROM events")]
     assert [event for event in events if '"type":"text"' in event] == []
+
+
+def test_an_untrusted_file_cannot_give_an_option_as_the_model(segue: Program, tmp_path: Path) -> None:
+    """Some programs read ``--model --yolo`` as two options."""
+    tool = tmp_path / "tool"
+    tool.write_text('#!/bin/sh\ncat >/dev/null\necho "got: $*"\n')
+    tool.chmod(0o755)
+    segue.config(f'[agents.tool]\ncommand = ["{tool}", ["--model", "{{model}}"]]\nstdin = "prompt"\n')
+    (segue.cwd / "segue.toml").write_text('[defaults]\nmodel = "--yolo"\n')
+    ran = segue("run", "t", "hello", "--agent", "tool")
+    assert (ran.code, "--yolo" in ran.stdout) == (0, False), ran.stderr
+    assert "[defaults] model is ignored, because this directory is not trusted" in ran.stderr

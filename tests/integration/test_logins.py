@@ -50,6 +50,18 @@ def test_another_login_is_not_shown_what_was_said(
     knows_nothing(talk.run("what number?", *options))
 
 
+def test_a_session_that_segue_wrote_is_not_adopted_by_another_login(segue: Program) -> None:
+    talk = rehearsing(segue)
+    log_in(talk, "ann")
+    left = talk.run("remember number 1").turn["session_id"]
+    talk.run("hello", "--fresh-session")
+    log_in(talk, "bob")
+    ran = talk.segue("run", "new", "what number?", "--adopt", left)
+    assert (ran.code, "is not carried over" in ran.stderr) == (2, True), ran.stderr
+    log_in(talk, "ann")
+    assert talk.segue("run", "new", "what number?", "--adopt", left, "--json").turn["text"] == "1"
+
+
 @pytest.mark.parametrize(("first", "second"), [(None, "ann"), ("ann", None)])
 def test_who_cannot_be_told_is_somebody_else(talk: Talk, first: str | None, second: str | None) -> None:
     log_in(talk, first)

@@ -271,6 +271,21 @@ def test_native_arguments_do_not_widen_the_sandbox(bench: Bench) -> None:
     assert list(bench.cwd.iterdir()) == []
 
 
+@live("codex", OLD)
+@pytest.mark.parametrize("native", [(), ("--profile", "wide"), ("-c", 'profile="wide"')], ids=" ".join)
+def test_a_profile_does_not_widen_the_sandbox(bench: Bench, native: tuple[str, ...]) -> None:
+    """The new version takes no profile from these settings."""
+    config = bench.home / "config.toml"
+    chosen = "" if native else 'profile = "wide"\n'
+    wide = '[profiles.wide]\nsandbox_mode = "danger-full-access"\n'
+    config.write_text(f"{chosen}{config.read_text()}\n{wide}")
+    first = bench.attempt("[[shell touch one]][[say done]]", permission="read", native_args=native)
+    bench.resume(first.outcome.session_id, "[[shell touch two]][[say done]]", native_args=native)
+    assert list(bench.cwd.iterdir()) == []
+    again = bench.resume(first.outcome.session_id, "[[shell touch three]][[say done]]", permission="edit")
+    assert (again.outcome.failure, [each.name for each in bench.cwd.iterdir()]) == (None, ["three"])
+
+
 @live("codex", NEW, OLD)
 def test_a_trusted_repository_stays_read_only_unless_asked(bench: Bench) -> None:
     """The new version trusts a git repository once it was let write there, and then lets itself write."""

@@ -60,7 +60,7 @@ def start_detached(
     from segue.system.processes import MARK
 
     started = subprocess.Popen(
-        [sys.executable, "-m", "segue", "serve", "--detached", *words],
+        [sys.executable, "-P", "-m", "segue", "serve", "--detached", *words],  # -P: import nothing from here
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,

@@ -56,7 +56,8 @@ def restrict_project(source: Source, below: Mapping[str, Any]) -> tuple[dict[str
             notices.append(_left_out(source, (section,), f"[{section}]"))
             continue
         for key, value in table.items():
-            if key in FLAT[section].__struct_fields__ and key not in PROJECT_KEYS[section]:
+            is_not_its = key in FLAT[section].__struct_fields__ and key not in PROJECT_KEYS[section]
+            if is_not_its or _is_option(key, value):
                 notices.append(_left_out(source, (section, key), f"[{section}] {key}"))
             elif _loosens(section, key, value, own := _limit(section, key, below)):
                 notices.append(_over(source.where((section, key)), f"{key} = {value}", own))
@@ -78,6 +79,11 @@ def _loosens(section: str, key: str, value: Any, own: Any) -> bool:
     if key == "ttl_minutes":  # 0: none
         value, own = value or math.inf, own or math.inf
     return bool(value > own)
+
+
+def _is_option(key: str, value: Any) -> bool:
+    """Whether an agent's program could take the name of the model for an option of its own."""
+    return key == "model" and isinstance(value, str) and value.startswith("-")
 
 
 def _left_out(source: Source, path: tuple[str, ...], what: str) -> Said:

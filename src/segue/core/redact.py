@@ -43,6 +43,7 @@ _SPOKEN = (ev.Text, ev.TextDelta, ev.Thinking)
 _HINTS = b"|".join(re.escape(hint) for hint, _ in _BYTE_SHAPES)
 
 E = TypeVar("E", bound=ev.Event)
+_Patterns = tuple[re.Pattern[bytes], ...]
 
 
 def _is_spoken(event: ev.Event) -> bool:
@@ -59,6 +60,12 @@ class Redactor:
         self.found = False
         """Whether a known secret was found."""
         self._raw = tuple(dict.fromkeys(form for s in ordered for form in _forms(s)))
+        self._escaped: _Patterns | None = None
+
+    @property
+    def spans_lines(self) -> bool:
+        """Whether a known secret has more than one line."""
+        return any("\n" in secret for secret in self._secrets)
 
     def text(self, text: str) -> str:
         """The text without known secrets and without anything that has the shape of one."""
@@ -81,6 +88,8 @@ class Redactor:
         for secret in self._raw:
             if secret in line:
                 return True
+        if self._secrets and _may_escape(line):
+            return True
         return not _is_spoken(event) and re.search(_HINTS, line) is not None
 
     def beginning(self, text: str) -> int:
@@ -88,15 +97,24 @@ class Redactor:
         return max((_overlap(text, secret) for secret in self._secrets), default=0)
 
     def bytes(self, data: bytes) -> bytes:
-        """Raw output for logs and kept streams; JSON-escaped secrets are found too."""
+        """Raw output for logs and kept streams; secrets are found however JSON has escaped them."""
         for secret in self._raw:
             if secret in data:
                 self.found = True
                 data = data.replace(secret, MASK.encode())
+        for pattern in self._patterns() if self._secrets and _may_escape(data) else ():
+            data, count = pattern.subn(MASK.encode(), data)
+            self.found = self.found or count > 0
         for hint, shape in _BYTE_SHAPES:
             if hint in data:
                 data = re.sub(shape, MASK.encode(), data)
         return data
+
+    def _patterns(self) -> _Patterns:
+        """Made when they are first needed: a secret may be long."""
+        if self._escaped is None:
+            self._escaped = tuple(re.compile(b"".join(map(_any_form, secret))) for secret in self._secrets)
+        return self._escaped
 
     def event(self, event: E) -> E:
         """The event without secrets in any text inside it."""
@@ -125,6 +143,26 @@ def _forms(secret: str) -> tuple[bytes, bytes]:
     """The secret as it is, and JSON-escaped. (A variable that is not UTF-8 contains surrogates.)"""
     raw = secret.encode("utf-8", "surrogateescape")
     return raw, msgspec.json.encode(raw.decode("utf-8", "replace"))[1:-1]
+
+
+def _may_escape(data: bytes) -> bool:
+    """Whether it contains an escape that not every JSON encoder writes."""
+    return b"\\u" in data or b"\\/" in data
+
+
+_SHORT = {"\n": b"n", "\r": b"r", "\t": b"t", "\b": b"b", "\f": b"f", '"': b'"', "\\": b"\\", "/": b"/"}
+
+
+def _any_form(char: str) -> bytes:
+    """A pattern for a character as it is, and for each way to escape it in JSON."""
+    if char.isascii() and char.isalnum():
+        return char.encode()
+    units = char.encode("utf-16-be", "surrogatepass")
+    words = (units[at : at + 2].hex().encode() for at in range(0, len(units), 2))
+    forms = [re.escape(char.encode("utf-8", "surrogateescape")), b"".join(rb"\\u(?i:%s)" % w for w in words)]
+    if char in _SHORT:
+        forms.append(re.escape(b"\\" + _SHORT[char]))
+    return b"(?:%s)" % b"|".join(forms)
 
 
 def _walk(value: Any, clean: Callable[[str], str]) -> Any:

@@ -251,7 +251,7 @@ def _hand_over(store: Store, owner: _Owner, copy: _Copy) -> None:
 
 def _row(catalog: SessionCatalog, found: Listed, copy: Listed) -> SessionRow:
     """A row that records that Segue made the copy."""
-    now = clock.now_ms()
+    now, source = clock.now_ms(), catalog.known(found.place.agent, found.id).row
     return SessionRow(
         id=clock.new_id(now),
         agent=found.place.agent,
@@ -264,5 +264,6 @@ def _row(catalog: SessionCatalog, found: Listed, copy: Listed) -> SessionRow:
         path=copy.stored.file,
         created_ms=now,
         last_used_ms=now,
+        parent=source.id if source is not None else None,
         how="repair",
     )

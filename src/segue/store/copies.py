@@ -117,7 +117,7 @@ class Copies(Sessions):
     def move_session(self, conversation: str, pin: Pin, host: Host, home: str) -> None:
         """Record that the pinned session is now on this host."""
         with self._db.writing():
-            row, here = self._session_by_id(pin.session), {"host": host.name, "host_id": host.id}
+            row, here = self.session_by_id(pin.session), {"host": host.name, "host_id": host.id}
             if row is not None:
                 self._save_session(msgspec.structs.replace(row, **here, home=home))
             self._save_pin(conversation, msgspec.structs.replace(pin, **here, home=home))

@@ -78,7 +78,7 @@ class Forks(Conversations):
         Only the anchor of its last message is known.
         """
         with self._db.writing():
-            row = self._session_by_id(pin.session)
+            row = self.session_by_id(pin.session)
             held = [msgspec.structs.replace(each, anchor=None) for each in self.held_by(pin.session)]
             if row is None or not held:
                 return
@@ -186,7 +186,7 @@ class Forks(Conversations):
         ids: Callable[[], str],
     ) -> None:
         """Add the fork's own row for a shared session, unless the fork has none of its messages."""
-        session = None if pin is None else self._session_by_id(pin.session)
+        session = None if pin is None else self.session_by_id(pin.session)
         if pin is None or session is None:
             return
         held = _known(self.held_by(session.id), renamed)

@@ -26,6 +26,14 @@ class Marks(Messages):
         """The same for these runs."""
         return self._all(self._db.among(_SQL.of_runs, runs)) if runs else ()
 
+    def of_session(self, agent: str, native_id: str, account: str | None) -> tuple[str, ...]:
+        """The same for each turn that wrote to a native session. ``account``: whose session it is, if that is
+        stored; it counts if no turn of it is stored any more."""
+        found = self._all(self._db.all(_SQL.of_native, agent=agent, native_id=native_id))
+        if found or account is None:
+            return found
+        return (old_account_mark(agent, account),)
+
     def of_actions(self, scope: str, since_ms: int) -> dict[Step, tuple[str, ...]]:
         """The same for each step whose actions count for the cooldowns of ``scope``."""
         found: dict[Step, tuple[str, ...]] = {}

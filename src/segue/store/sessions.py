@@ -84,7 +84,7 @@ class Sessions(Messages):
         rows = self._db.all(_SQL.under_way)
         return {(agent, native) for agent, *ids in rows for native in ids if native is not None}
 
-    def _session_by_id(self, session_id: str) -> SessionRow | None:
+    def session_by_id(self, session_id: str) -> SessionRow | None:
         row = self._db.one(_SQL.by_id, id=session_id)
         return None if row is None else _session_of(row)
 

@@ -231,7 +231,7 @@ class Turns(History, Leases, Receipts):
 
         The session of a fork, or a repaired copy, holds what the session holds that it was made from.
         """
-        sessions, row = [session_id], self._session_by_id(session_id)
+        sessions, row = [session_id], self.session_by_id(session_id)
         if row is not None and row.parent is not None:
             sessions.append(row.parent)
         for each in sessions:

@@ -71,8 +71,34 @@ def find_adoptable(
     ours = (stored.account or NONE) if stored is not None and stored.conversation is not None else None
     account = ask.account or ours or session.place.account
     return msgspec.structs.replace(
-        ask, agent=session.place.agent, account=account, cwd=_directory(ask, session)
+        ask,
+        agent=session.place.agent,
+        account=account,
+        cwd=_directory(ask, session),
+        given=tuple(sorted({*ask.given, *_words_in(store, session, stored)})),
+        consent="user" if _names_another(ask, stored) else ask.consent,
     ), session
+
+
+def _words_in(store: Store, session: Listed, stored: SessionRow | None) -> tuple[str, ...]:
+    """Whose words the session has, as far as Segue wrote it, or the session that it was copied from."""
+    account = stored.account if stored is not None and stored.how != "repair" else None
+    found = set(store.marks.of_session(session.place.agent, session.id, account))
+    seen = {session.id}
+    while stored is not None and stored.parent is not None:
+        stored = store.session_by_id(stored.parent)
+        if stored is None or stored.native_id in seen:
+            break
+        seen.add(stored.native_id)
+        found.update(store.marks.of_session(stored.agent, stored.native_id, stored.account))
+    return tuple(found)
+
+
+def _names_another(ask: TurnRequest, stored: SessionRow | None) -> bool:
+    """Whether the user names another account for a session than it was written under."""
+    if ask.account is None or stored is None:
+        return False
+    return (ask.account if ask.account != NONE else "") != stored.account
 
 
 def adopted_in_words(prepared: Prepared, adoption: Adoption, session: Listed) -> str:

@@ -208,7 +208,13 @@ def _too_large(path: Path) -> bool:
 
 
 def _clean(path: Path, redactor: Redactor) -> None:
-    """Remove secrets line by line, to save memory; the file is rewritten only if it contains a secret."""
+    """Remove secrets line by line, to save memory, unless one has several lines; the file is rewritten only
+    if it contains a secret."""
+    if redactor.spans_lines:
+        whole = path.read_bytes()
+        if (clean := redactor.bytes(whole)) != whole:
+            write_whole(path, clean)
+        return
     with path.open("rb") as source:
         if all(redactor.bytes(line) == line for line in source):
             return

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 import time
 from pathlib import Path
 
@@ -86,6 +87,17 @@ def test_a_wrong_value_is_one_line(segue: Program, text: str) -> None:
     refused = segue("serve")
     assert (refused.code, len(refused.stderr.splitlines())) == (2, 1)
     assert "config.toml:2" in refused.stderr
+
+
+@pytest.mark.parametrize("name", ["segue.py", "sqlite3.py", "json.py"])
+def test_a_daemon_imports_nothing_from_the_directory_it_is_started_in(
+    segue: Program, tmp_path: Path, name: str
+) -> None:
+    segue.command = [str(Path(sys.executable).parent / "segue")]
+    (segue.cwd / name).write_text(f"open({str(tmp_path / 'ran')!r}, 'w')\n")
+    began = segue("serve", "--background")
+    assert (began.code, (tmp_path / "ran").exists()) == (0, False), began.stderr
+    assert segue("stop").code == 0
 
 
 def test_no_daemon_outlives_the_tests(segue: Program, tmp_path: Path) -> None:

@@ -106,14 +106,17 @@ def test_its_home() -> None:
 
 # --- command ---------------------------------------------------------------------------------------
 
+SANDBOX = "--sandbox=read-only"
+"""A version that names no such thing in its help is taken for an old one."""
+
 
 @pytest.mark.parametrize(
     ("start", "begin", "end"),
     [
-        (Start(), ("exec", "--json"), ("-",)),
-        (Start("resume", ONE), ("exec", "resume", "--json"), (ONE, "-")),
-        (Start("resume", ONE.upper()), ("exec", "resume", "--json"), (ONE, "-")),
-        (Start("fork", ONE), ("exec", "fork", "--json"), (ONE, "-")),
+        (Start(), ("exec", SANDBOX, "--json"), ("-",)),
+        (Start("resume", ONE), ("exec", SANDBOX, "resume", "--json"), (ONE, "-")),
+        (Start("resume", ONE.upper()), ("exec", SANDBOX, "resume", "--json"), (ONE, "-")),
+        (Start("fork", ONE), ("exec", SANDBOX, "fork", "--json"), (ONE, "-")),
     ],
 )
 def test_where_a_session_begins(start: Start, begin: tuple[str, ...], end: tuple[str, ...]) -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import tracemalloc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -33,6 +34,25 @@ def test_known_secrets_go_from_text_and_from_raw_json(secret: str) -> None:
     assert redactor.bytes(f"x={secret}\n".encode()) == f"x={MASK}\n".encode()
     line = json.dumps({"error": f"bad key {secret}"}, ensure_ascii=False).encode()
     assert json.loads(redactor.bytes(line)) == {"error": f"bad key {MASK}"}
+
+
+ENCODERS: dict[str, Callable[[str], str]] = {
+    "ascii only": json.dumps,
+    "for html": lambda text: json.dumps(text).replace("&", "\\u0026").replace("<", "\\u003C"),
+    "slashes": lambda text: json.dumps(text).replace("/", "\\/"),
+}
+
+
+@pytest.mark.parametrize(
+    "secret", ["schlüssel-wort", "pa&ss<word>12", "abc/def/ghi+1", "sm\U0001f600ile-and-more"]
+)
+@pytest.mark.parametrize("encode", ENCODERS)
+def test_secrets_are_found_however_json_escapes_them(secret: str, encode: str) -> None:
+    line = b'{"type":"text","text":%s}' % ENCODERS[encode](f"the key is {secret}").encode()
+    redactor = Redactor([secret])
+    assert json.loads(redactor.bytes(line))["text"] == f"the key is {MASK}"
+    assert redactor.found
+    assert Redactor([secret]).suspects(line, ev.Text(f"the key is {secret}"))
 
 
 def test_a_secret_within_a_longer_one_leaves_nothing_behind() -> None:

@@ -176,7 +176,10 @@ class Codex:
     def command(self, request: Request, runtime: Runtime, place: RunPlace) -> Command:
         _refuse(request, runtime.capabilities)
         verb, session = _start(request.start, runtime.capabilities)
-        argv = [*runtime.command, "exec", *verb, *request.native_args, "--json", "--skip-git-repo-check"]
+        # With 0.104, the sandbox of a profile counts more than the setting, but less than the option.
+        own = [flag("sandbox", SANDBOX[request.permission])] if runtime.capabilities.unable_to_read else []
+        argv = [*runtime.command, "exec", *own, *verb, *request.native_args]
+        argv += ["--json", "--skip-git-repo-check"]
         argv += ["-c", f'sandbox_mode="{SANDBOX[request.permission]}"', "-c", 'approval_policy="never"']
         for setting in permissions.closed(request, place.home):
             argv += ["-c", setting]

@@ -26,6 +26,16 @@ LEFT JOIN messages AS a ON t.under IS NULL AND a.id = t.answer
 LEFT JOIN messages AS m ON t.under IS NULL AND m.id = t.message
 WHERE t.under IS NOT NULL OR t.mode IS NOT NULL;
 
+-- name: of_native(agent, native_id)
+-- Of the turns that began or continued a native session, whether or not it was pinned in the end.
+SELECT DISTINCT t.under, CASE WHEN t.under IS NULL THEN t.conversation END, CASE WHEN t.under IS NULL THEN t.agent END,
+    CASE WHEN t.under IS NULL THEN t.account END, COALESCE(a.facts, m.facts)
+FROM attempts AS x
+JOIN turns AS t ON t.id = x.turn
+LEFT JOIN messages AS a ON t.under IS NULL AND a.id = t.answer
+LEFT JOIN messages AS m ON t.under IS NULL AND m.id = t.message
+WHERE t.agent = :agent AND :native_id IN (x.native_id, x.new_id) AND (t.under IS NOT NULL OR t.mode IS NOT NULL);
+
 -- name: of_message(id)^
 -- composed: Segue has written it, for a step of a flow or as the answer to a lapsed question.
 SELECT m.conversation, m.facts, (
