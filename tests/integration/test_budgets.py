@@ -318,3 +318,22 @@ def test_a_running_turn_counts_for_others(segue: Program) -> None:
     with talk.busy():
         check = budget_check(Talk(segue, "two").why("hello")["checks"])
         assert check["verdict"] == "fail", check
+
+
+@pytest.mark.parametrize("cost", ["-100", "1e308"])
+def test_a_cost_that_cannot_be_one_neither_fills_a_budget_nor_ends_all_turns(
+    segue: Program, cost: str
+) -> None:
+    program = segue.cwd / "agent.sh"
+    said = f'{{"type": "end", "text": "hi", "cost": {cost}}}'
+    program.write_text(f"#!/bin/sh\ncat >/dev/null\necho '{said}'\n")
+    program.chmod(0o755)
+    segue.config(
+        f'[defaults]\nagent = "x"\n[budgets]\nday = 0.5\n[agents.x]\ncommand = ["{program}"]\n'
+        'stdin = "prompt"\noutput = "jsonl"\ntext = { path = "$.text", when = { type = "end" } }\n'
+        'done = { type = "end" }\n'
+        '[agents.x.usage]\ncost_usd = "$.cost"\nwhen = { type = "end" }\n'
+    )
+    for key in ("a", "b", "c"):
+        ran = segue("run", key, "hi", "--json")
+        assert (ran.code, ran.turn["cost_usd"]) == (0, None), ran.stderr

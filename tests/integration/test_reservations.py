@@ -10,6 +10,7 @@ import subprocess
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
 import msgspec
@@ -178,6 +179,86 @@ def test_what_waits_begins_when_enough_is_given_back(priced: Program) -> None:
         out, err = third.communicate(timeout=60)
         assert third.returncode == 0, err
     assert msgspec.json.decode(out.splitlines()[-1])["state"] == "done"
+
+
+def test_a_budget_that_is_configured_while_a_run_waits_counts(priced: Program) -> None:
+    with at_work(priced, "first"):
+        second = priced.start("run", "first", "[[shell touch ran]]", *OPTIONS, "--json")
+        wait_until(lambda: len(rows(priced, "SELECT id FROM turns WHERE state = 'queued'")) == 1)
+        priced.config(PRICES + "[budgets]\nday = 0.000001\n")
+    out, _ = second.communicate(timeout=60)
+    assert msgspec.json.decode(out.splitlines()[-1])["failure"]["kind"] == "budget"
+    assert not (priced.cwd / "ran").exists()
+
+
+def test_a_budget_that_is_raised_in_the_configuration_ends_the_wait(priced: Program) -> None:
+    day_of(priced, 1.5)
+    with at_work(priced, "first"):
+        second = priced.start("run", "second", AT_WORK, *OPTIONS, "--json")
+        wait_until(lambda: bool(waiting(priced)))
+        priced.config(PRICES + "[budgets]\nday = 100.0\n")
+        second.communicate(timeout=60)
+        assert second.returncode == 0
+
+
+@contextmanager
+def daemon(segue: Program) -> Iterator[None]:
+    process = segue.start("serve", "--port", "0")
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.communicate(timeout=60)
+
+
+def queued(segue: Program, key: str, message: str, *options: str) -> str:
+    ran = segue("run", key, message, *OPTIONS, *options, "--queue", "-q")
+    assert ran.code == 0, ran.stderr
+    return ran.stdout.strip()
+
+
+def state_of(segue: Program, run: str) -> object:
+    return rows(segue, f"SELECT state FROM turns WHERE id = '{run}'")[0][0]
+
+
+def has_begun(segue: Program, run: str) -> bool:
+    return state_of(segue, run) == "running"
+
+
+def test_runs_that_change_places_while_they_wait_do_not_wait_for_each_other(priced: Program) -> None:
+    """The first one of the line is the dearer one. The other one waited for the budget before it."""
+    for role in "abc":
+        Talk(priced, f"was-{role}").run(doing("true", 2000), *OPTIONS, "--role", role)
+    (cheap,), (dear,) = rows(priced, "SELECT cost_usd FROM turns WHERE role IN ('', 'c') ORDER BY cost_usd")
+    day = spent(priced) + 2 * float(str(dear)) + 0.5 * float(str(cheap))
+    priced.config(PRICES + f"[budgets]\nday = {day:.9f}\n")
+    with daemon(priced):
+        gates = [priced.home.parent / f"gate-{role}" for role in "ab"]
+        for role, gate in zip("ab", gates, strict=True):
+            run = queued(
+                priced, role, doing(f"until [ -e {gate} ]; do sleep 0.05; done", 400), "--role", role
+            )
+            wait_until(partial(has_begun, priced, run))
+        later = queued(priced, "line", AT_WORK)
+        wait_until(lambda: waiting(priced) == [(later,)])
+        first = queued(priced, "line", AT_WORK, "--role", "c")
+        assert priced("queue", "move", first, "1").code == 0
+        gates[0].touch()
+        wait_until(lambda: (first,) in waiting(priced))
+        gates[1].touch()
+        wait_until(lambda: state_of(priced, first) == "done")
+
+
+def test_the_question_quotes_a_message_that_was_edited_while_it_waited(priced: Program) -> None:
+    day_of(priced, 1.5)
+    with daemon(priced):
+        with at_work(priced, "first"):
+            run = queued(priced, "second", "an old text")
+            wait_until(lambda: bool(waiting(priced)))
+            assert priced("queue", "edit", run, "a new text").code == 0
+        asked = f"SELECT question FROM questions WHERE run = '{run}'"
+        wait_until(lambda: bool(rows(priced, asked)))
+        assert "What waits: a new text" in str(rows(priced, asked)[0][0])
 
 
 def test_ctrl_c_ends_the_wait(priced: Program) -> None:

@@ -70,6 +70,8 @@ class LineSplitter:
 
 
 DELTAS_KEPT = 64 * 1024 * 1024
+MOST_USD = 1e6
+"""No request costs more. A cost above it, or below 0, counts as not known."""
 OPEN_REQUESTS = 100
 
 
@@ -174,11 +176,12 @@ class TurnState:
     def _usage(self, event: ev.UsageReport) -> None:
         known = self._reports.get(event.request) if event.request is not None else None
         usage = event.usage if known is None else known[0].replaced_by(event.usage)
+        cost = event.cost_usd if event.cost_usd is not None and 0 <= event.cost_usd <= MOST_USD else None
         self.requests += known is None
         if event.request is None:
-            self._settle(usage, event.cost_usd)
+            self._settle(usage, cost)
         else:
-            self._reports[event.request] = (usage, event.cost_usd)
+            self._reports[event.request] = (usage, cost)
             if len(self._reports) > OPEN_REQUESTS:
                 self._settle(*self._reports.pop(next(iter(self._reports))))
         if not event.side:

@@ -174,7 +174,8 @@ def _begun(door: Door, request: AdmissionRequest, now: Prepared) -> Admission | 
 
 def _uncovered(budget: Budget, price: Expected, now: Prepared, store: Store, row: TurnRow) -> Refused:
     """The budget does not cover the run: too much is spent, or reserved for runs that have begun."""
-    reached = reached_of(budget, price, now.ask.prompt)
+    text = store.texts([row.message]).get(row.message, now.ask.prompt)  # it may have been edited meanwhile
+    reached = reached_of(budget, price, text)
     if budget.verdict(price) == "asks":
         return Refused(law="budget", message=reached_in_words(reached), reached=reached)
     store.budgets.wait_for(row.id, budget.key)

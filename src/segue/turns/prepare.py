@@ -229,8 +229,8 @@ def refuse_unenforced(
 
 
 def as_of_now(prepared: Prepared, store: Store) -> Prepared:
-    """The same turn with what may have changed while it waited: the login, the voice's permissions, and the
-    rules for what may be carried.
+    """The same turn with what may have changed while it waited: the login, the voice's permissions, the
+    rules for what may be carried, and the budgets.
 
     Called under the conversation's lease, so that they cannot change any more. The gate judges what comes
     out.
@@ -249,8 +249,8 @@ def as_of_now(prepared: Prepared, store: Store) -> Prepared:
 
 
 def _with_rules_of_now(prepared: Prepared) -> Config:
-    """The turn's configuration with the rules of now for what may be carried. If the files cannot be read
-    just now, the rules that it began with hold."""
+    """The turn's configuration with the budgets of now, and the rules of now for what may be carried. If the
+    files cannot be read just now, those that it began with hold."""
     before = prepared.config
     try:
         now = load(prepared.env, prepared.request.cwd)
@@ -259,11 +259,12 @@ def _with_rules_of_now(prepared: Prepared) -> Config:
     accounts = dict(before.accounts)
     for name, account in now.accounts.items():
         known = accounts.get(name, account)
-        ruled = msgspec.structs.replace(known, carry_out=account.carry_out, carry_in=account.carry_in)
-        accounts[name] = ruled
-    if (now.carry, accounts) == (before.carry, before.accounts):
+        accounts[name] = msgspec.structs.replace(
+            known, carry_out=account.carry_out, carry_in=account.carry_in, budget=account.budget
+        )
+    if (now.carry, now.budgets, accounts) == (before.carry, before.budgets, before.accounts):
         return before
-    return msgspec.structs.replace(before, carry=now.carry, accounts=accounts)
+    return msgspec.structs.replace(before, carry=now.carry, budgets=now.budgets, accounts=accounts)
 
 
 def login_under(

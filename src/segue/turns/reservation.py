@@ -14,7 +14,7 @@ from segue.runner.attempt import Cancel, Guarded, Replies
 from segue.store.leases import LeaseBusy
 from segue.store.records import NotWaiting, TurnRow
 from segue.store.store import Store
-from segue.store.waiting_turn import WaitingTurn, is_waiting
+from segue.store.waiting_turn import WaitingTurn, shows_waiting
 from segue.system.loop import in_loop, run_sync, shield
 from segue.turns.gate import Reserved
 from segue.turns.known_run import settle_run
@@ -93,10 +93,11 @@ def _reserved(store: Store) -> tuple[int, float, int] | None:
 
 
 def _may_try(prepared: Prepared, store: Store, row: TurnRow, budget: str) -> bool:
-    """Whether the run is the first that lives of those that wait for this budget."""
+    """Whether no living process waits longer for this budget. A run that is back in its line, behind another
+    one, does not wait: nobody tries to begin it."""
     try:
-        ahead = filter(None, map(store.turn, store.budgets.in_front(row.id, budget)))
-        return not any(is_waiting(store, each, prepared.host) for each in ahead)
+        ahead = store.budgets.in_front(row.id, budget)
+        return not any(shows_waiting(store, each, prepared.host) for each in ahead)
     except SegueError:
         return False
 
