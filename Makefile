@@ -51,7 +51,7 @@ WORKERS := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 2)))
 
 test: check clis  ## everything CI runs
 	$(BIN)/python -m tests.rerun tests/page -q -n 3 --dist worksteal --durations=5
-	$(BIN)/python -m tests.rerun tests/integration tests/chaos tests/live -q -n $(WORKERS) --dist worksteal --durations=25
+	$(BIN)/python -m tests.rerun tests/laws tests/integration tests/chaos tests/live -q -n $(WORKERS) --dist worksteal --durations=25
 
 live: dev clis  ## the real CLIs only
 	$(BIN)/python -m pytest tests/live -q -n auto
@@ -65,7 +65,7 @@ soak: check clis  ## what make test leaves out: all versions, many kills, deep f
 	$(MAKE) --keep-going soak-rest soak-page soak-pythons
 
 soak-rest: dev
-	$(BIN)/python -m pytest tests/unit tests/integration tests/chaos tests/live -q -n $(WORKERS) --dist worksteal --durations=40 --soak
+	$(BIN)/python -m pytest tests/unit tests/laws tests/integration tests/chaos tests/live -q -n $(WORKERS) --dist worksteal --durations=40 --soak
 
 soak-page: dev
 	$(BIN)/python -m pytest tests/page -q -n 2 --durations=5 --soak

@@ -28,5 +28,5 @@ for version in "$@"; do
   echo "== Python $version"
   [ -x "$venv/bin/python" ] || "$python" -m venv "$venv"
   "$venv/bin/python" -m pip install --quiet --editable '.[dev]'
-  "$venv/bin/python" -m pytest tests/unit tests/integration -q -n 4 --dist worksteal
+  "$venv/bin/python" -m pytest tests/unit tests/laws tests/integration -q -n 4 --dist worksteal
 done

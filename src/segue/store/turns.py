@@ -112,6 +112,7 @@ class Turns(History, Leases, Receipts):
         *,
         door: Door = Door.RUN,
         reserved_usd: float | None = None,
+        counts_for: str | None = None,
     ) -> None:
         """Begin the turn: its message gets its place after all others, if it has none.
 
@@ -123,7 +124,8 @@ class Turns(History, Leases, Receipts):
         turn = self._must(turn_id)
         with self._db.writing():
             self._touch(turn.conversation)
-            if not self._db.run(_SQL.begin, id=turn_id, door=door.value, reserved_usd=reserved_usd):
+            fields = {"door": door.value, "reserved_usd": reserved_usd, "counts_for": counts_for}
+            if not self._db.run(_SQL.begin, id=turn_id, **fields):
                 raise NotWaiting(turn_id)
             self._db.many(_SQL.withdraw, [{"id": each, "conversation": turn.conversation} for each in gone])
             for each in gone:

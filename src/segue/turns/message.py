@@ -166,7 +166,13 @@ def place(
 
         check_retry(store, prepared.conversation.id, message, prepared.ask.cut)
     unsettled = store.unsettled(prepared.conversation.id)
-    store.place(row.id, _dead(prepared, store, row, unsettled), door=door, reserved_usd=reserved_usd)
+    store.place(
+        row.id,
+        _dead(prepared, store, row, unsettled),
+        door=door,
+        reserved_usd=reserved_usd,
+        counts_for=prepared.ask.counts_for,
+    )
     if row.via != QUEUED and row.told is None and prepared.ask.flow is None:
         _ask_parked(store, unsettled)
     if row.told is not None and row.message not in {each.id for each in store.messages(row.conversation)}:

@@ -130,6 +130,19 @@ def test_a_summary_counts_for_the_conversation_that_it_was_written_for(store: St
     assert store.budgets.spent_since(5001) == []
 
 
+def test_what_is_done_for_another_conversation_counts_there_at_once(store: Store, talk: Talk) -> None:
+    """Also if nobody removes it, because its process was killed."""
+    spend(talk, 0.25)
+    summary = Talk(store, "talk~summary-1")
+    _, row = summary.receive("summarise")
+    store.place(row.id, reserved_usd=0.5, counts_for="talk")
+    assert sum(each.reserved or 0 for each in store.budgets.spent_in(talk.id, "talk")) == 0.5
+    summary.settle(row)
+    assert sum(each.usd or 0 for each in store.budgets.spent_in(talk.id, "talk")) == 0.5
+    store.remove(summary.id)
+    assert sum(each.usd or 0 for each in store.budgets.spent_in(talk.id, "talk")) == 0.5
+
+
 def test_the_last_known_cost_of_a_voice(store: Store, talk: Talk) -> None:
     assert store.budgets.last_cost(talk.id, CLAUDE) is None
     spend(talk, 0.25)

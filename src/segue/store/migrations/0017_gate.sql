@@ -1,6 +1,7 @@
 -- door: how the run came to be. under: whose words its session was given, and its own (JSON). reserved_usd: what it is
 -- expected to cost, from when it begins; NULL: not known. It counts while the run is running or needs_you. waits: the
--- budget whose reservations stand in its way.
+-- budget whose reservations stand in its way. counts_for: the key of the conversation for which it is done, if that is not
+-- its own: its cost counts there, too.
 ALTER TABLE turns ADD COLUMN door TEXT;
 
 ALTER TABLE turns ADD COLUMN under TEXT;
@@ -8,6 +9,8 @@ ALTER TABLE turns ADD COLUMN under TEXT;
 ALTER TABLE turns ADD COLUMN reserved_usd REAL;
 
 ALTER TABLE turns ADD COLUMN waits TEXT;
+
+ALTER TABLE turns ADD COLUMN counts_for TEXT;
 
 -- What was spent in conversations that were removed, without any text. key: of the conversation, so that another one of
 -- that key goes on with its budget.
@@ -36,6 +39,8 @@ CREATE INDEX deleted_costs_ended ON deleted_costs (ended_ms);
 CREATE INDEX deleted_costs_key ON deleted_costs (key);
 
 CREATE INDEX deleted_costs_flow ON deleted_costs (flow) WHERE flow IS NOT NULL;
+
+CREATE INDEX turns_counts_for ON turns (counts_for) WHERE counts_for IS NOT NULL;
 
 CREATE INDEX turns_begun ON turns (state) WHERE state IN ('running', 'needs_you');
 

@@ -5,7 +5,7 @@ SELECT agent, role, COUNT(cost_usd), SUM(cost_usd),
     SUM(CASE WHEN state IN ('running', 'needs_you') THEN reserved_usd END),
     COUNT(CASE WHEN state IN ('running', 'needs_you') AND reserved_usd IS NULL THEN 1 END)
 FROM turns
-WHERE conversation = :conversation AND via <> 'fork'
+WHERE (conversation = :conversation OR counts_for = :key) AND via <> 'fork'
     AND (cost_usd IS NOT NULL OR state IN ('running', 'needs_you'))
 GROUP BY agent, role
 UNION ALL
@@ -93,7 +93,7 @@ SELECT DISTINCT conversation FROM turns WHERE state IN ('running', 'needs_you');
 INSERT INTO deleted_costs
     (run, key, agent, role, account, mode, agent_version, flow, tier, input, cache_read, cache_write, output, usd,
     estimated, started_ms, ended_ms)
-SELECT t.id, COALESCE(CAST(:key AS TEXT), c.key), t.agent, t.role, t.account, t.mode, t.agent_version, t.flow, t.tier,
+SELECT t.id, COALESCE(CAST(:key AS TEXT), t.counts_for, c.key), t.agent, t.role, t.account, t.mode, t.agent_version, t.flow, t.tier,
     t.input, t.cache_read, t.cache_write, t.output, t.cost_usd, t.cost_estimated, t.started_ms,
     COALESCE(t.ended_ms, t.started_ms)
 FROM turns AS t JOIN conversations AS c ON c.id = t.conversation

@@ -10,9 +10,10 @@ VALUES
 -- name: take_place(id, other)!
 UPDATE turns SET place = (SELECT o.place FROM turns AS o WHERE o.id = :other) WHERE id = :id;
 
--- name: begin(id, door, reserved_usd)!
+-- name: begin(id, door, reserved_usd, counts_for)!
 -- One that only stood still for long may have been taken for dead and withdrawn: it begins all the same.
-UPDATE turns SET state = 'running', door = :door, reserved_usd = :reserved_usd, waits = NULL
+UPDATE turns SET state = 'running', door = :door, reserved_usd = :reserved_usd, waits = NULL,
+    counts_for = :counts_for
 WHERE id = :id AND held_by IS NULL AND (state = 'queued' OR (state = 'withdrawn' AND told IS NULL));
 
 -- name: start(id, mode, predicted_usd, under)!
