@@ -43,13 +43,13 @@ def _ready() -> None:
 
 
 @contextmanager
-def playing(tmp: Path, *rules: Rule) -> Iterator[Talk]:
+def playing(tmp: Path, *rules: Rule, versions: dict[str, str] = VERSIONS) -> Iterator[Talk]:
     """``segue`` in a git repository, with a model that plays the rules: the words of the prompt, what to do,
     and the how many-th time."""
     scenario = tmp / "scenario.json"
     made = [{"text": text, "do": do, **({"nth": nth[0]} if nth else {})} for text, do, *nth in rules]
     scenario.write_bytes(msgspec.json.encode({"rule": made}))
-    with talking(tmp, VERSIONS, scenario) as talk:
+    with talking(tmp, versions, scenario) as talk:
         subprocess.run(["git", "init", "--quiet", str(talk.cwd)], check=True, env=talk.env)
         (tmp / "TASK.md").write_text(TASK)
         yield talk

@@ -1,39 +1,51 @@
-"""The wall between two accounts of the real Claude: in a review, and between the tiers of an escalation."""
+"""The wall between two accounts of a real CLI: in a review, between tiers, and by way of a third account."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
-from tests.clis import CLIS
 from tests.integration.test_review import APPROVE, CODER_FULL, REVIEWER_FULL
-from tests.live.talk import Said, Talk
+from tests.live.talk import EVERY, Talk
 from tests.live.test_account_switch import second_account
 from tests.live.test_escalate import DONE, UP, escalate, write
 from tests.live.test_review import playing, report
 from tests.live.test_switching import ready
 
 SECRET = "xsecretx"
-CLAUDE = CLIS["claude"].newest
-NEVER = '[carry]\nnever = [["claude", "other"]]'
-ROLES = (
-    "--coder",
-    "claude",
-    "--coder-account",
-    "claude",
-    "--reviewer",
-    "claude",
-    "--reviewer-account",
-    "other",
-)
+BOTH = [each for each in EVERY if str(each.id).startswith(("claude", "codex"))]
 
 
-@pytest.fixture(autouse=True)
-def _ready() -> None:
-    ready("claude", CLAUDE)
+@dataclass(frozen=True)
+class Cli:
+    """One version of an agent. Its account is named as the agent; the second one is ``other``."""
+
+    agent: str
+    version: str
+
+    @property
+    def versions(self) -> dict[str, str]:
+        return {self.agent: self.version}
+
+    @property
+    def never(self) -> str:
+        return f'[carry]\nnever = [["{self.agent}", "other"]]'
+
+    @property
+    def roles(self) -> tuple[str, ...]:
+        coder = ("--coder", self.agent, "--coder-account", self.agent)
+        return (*coder, "--reviewer", self.agent, "--reviewer-account", "other")
+
+
+@pytest.fixture(params=BOTH)
+def cli(request: pytest.FixtureRequest) -> Cli:
+    agent, version = request.param
+    ready(agent, version)
+    return Cli(agent, version)
 
 
 def holds(talk: Talk, word: str = SECRET) -> bool:
@@ -50,52 +62,65 @@ def audit(talk: Talk) -> list[tuple[Any, ...]]:
     return sorted((row["from_account"], row["to_account"], row["mode"], row["asked_by"]) for row in rows)
 
 
-def review(talk: Talk) -> Said:
-    return talk("review", "../TASK.md", *ROLES, "--json")
-
-
 @pytest.mark.parametrize("never", [True, False], ids=["never", "allowed"])
-def test_a_review_of_two_accounts(tmp_path: Path, never: bool) -> None:
-    rules = ((CODER_FULL, f"[[write words.txt one]] [[say {SECRET}]]"), (REVIEWER_FULL, APPROVE))
-    with playing(tmp_path, *rules) as talk:
-        second_account(talk, "claude")
+def test_a_review_of_two_accounts(tmp_path: Path, cli: Cli, never: bool) -> None:
+    rules = ((CODER_FULL, f"[[say {SECRET}]]"), (REVIEWER_FULL, APPROVE))
+    with playing(tmp_path, *rules, versions=cli.versions) as talk:
+        second_account(talk, cli.agent)
         if never:
-            talk.config(NEVER)
-        said = review(talk)
+            talk.config(cli.never)
+        said = talk("review", "../TASK.md", *cli.roles, "--json")
         if never:
             assert said.code == 2, (said.stdout[-3000:], said.stderr[-3000:])
-            assert "what was said under claude is never carried over to other" in said.stderr
+            assert f"what was said under {cli.agent} is never carried over to other" in said.stderr
             assert said.requests == []
             assert (holds(talk), audit(talk)) == (False, [])
             return
         assert said.code == 0, (said.stdout[-3000:], said.stderr[-3000:])
         assert report(said)["end"] == "approved"
         assert holds(talk)
-        ways = [("claude", "other", "flow", "flow"), ("other", "claude", "flow", "flow")]
+        ways = [(cli.agent, "other", "flow", "flow"), ("other", cli.agent, "flow", "flow")]
         assert audit(talk) == ways
 
 
 @pytest.mark.parametrize("tier", ["never", "unasked", "carry"])
-def test_a_tier_of_another_account(tmp_path: Path, tier: str) -> None:
-    with playing(tmp_path, ("nothing plays this", "[[say no]]")) as talk:
-        second_account(talk, "claude")
+def test_a_tier_of_another_account(tmp_path: Path, cli: Cli, tier: str) -> None:
+    with playing(tmp_path, ("nothing plays this", "[[say no]]"), versions=cli.versions) as talk:
+        second_account(talk, cli.agent)
         if tier == "never":
-            talk.config(NEVER)
+            talk.config(cli.never)
         said_secret = UP.replace("the disk is full", SECRET)
         more = {"carry": True} if tier == "carry" else {}
         write(
             talk,
-            {"say": f"[[say {said_secret}]]", "agent": "claude", "account": "claude"},
-            {"say": f"[[say {DONE}]]", "agent": "claude", "account": "other", **more},
+            {"say": f"[[say {said_secret}]]", "agent": cli.agent, "account": cli.agent},
+            {"say": f"[[say {DONE}]]", "agent": cli.agent, "account": "other", **more},
         )
         if tier == "never":
             said = talk("escalate", "FLOW.toml", "--json")
             assert said.code == 2, said.stderr
-            assert "tier 1 (t1) and tier 2 (t2): what was said under claude is never" in said.stderr
+            assert f"tier 1 (t1) and tier 2 (t2): what was said under {cli.agent} is never" in said.stderr
             assert (said.requests, holds(talk)) == ([], False)
             return
         told = escalate(talk)
         assert told["end"] == "done", told
         last = msgspec.json.encode([each.body for each in talk.model.requests if not each.side][-1]).decode()
         assert (SECRET in last, holds(talk)) == ((True, True) if tier == "carry" else (False, False))
-        assert audit(talk) == ([("claude", "other", "flow", "trusted file")] if tier == "carry" else [])
+        assert audit(talk) == ([(cli.agent, "other", "flow", "trusted file")] if tier == "carry" else [])
+
+
+def test_words_are_not_passed_on_by_a_third_account(tmp_path: Path, cli: Cli) -> None:
+    """They were carried to the second account with consent. That is no consent for the next one."""
+    with playing(tmp_path, ("nothing plays this", "[[say no]]"), versions=cli.versions) as talk:
+        second_account(talk, cli.agent)
+        second_account(talk, cli.agent, "third")
+        talk.config(f'[carry]\nnever = [["{cli.agent}", "third"]]')
+        talk.run(f"[[say {SECRET}]]", "--agent", cli.agent, "--account", cli.agent)
+        assert talk("account", "switch", "t", "other", "--carry").code == 0
+        assert SECRET in talk.run("[[say it is known here]]").sent
+        refused = talk("account", "switch", "t", "third", "--carry")
+        assert refused.code == 2, (refused.stdout, refused.stderr)
+        assert f"what was said under {cli.agent} is never carried over to third" in refused.stderr
+        assert refused.requests == []
+        begun = talk.run("[[say new here]]", "--account", "third")
+        assert SECRET not in begun.sent
