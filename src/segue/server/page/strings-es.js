@@ -984,6 +984,7 @@ export default {
   "why.budget.about": "este turno, unos {usd}",
   "why.budget.last": "el último turno costó {usd}",
   "why.budget.asks": "un turno ahora te preguntaría primero",
+  "why.budget.waits": "un turno ahora esperaría a que termine uno en marcha",
   "why.rung.no_session": "no hay sesión que continuar",
   "why.rung.flow": "el flujo da en su lugar todo el texto",
   "why.rung.off": "desactivado",

@@ -984,6 +984,7 @@ export default {
   "why.budget.about": "本轮约 {usd}",
   "why.budget.last": "上一轮花费 {usd}",
   "why.budget.asks": "现在的一轮会先问你",
+  "why.budget.waits": "现在的一轮会等正在运行的一轮结束",
   "why.rung.no_session": "没有可继续的会话",
   "why.rung.flow": "流程改为提供完整提示",
   "why.rung.off": "已关闭",
