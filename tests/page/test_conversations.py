@@ -554,7 +554,7 @@ def test_the_menu_shows_the_command_that_opens_the_session(page: Page, daemon: D
     page.route("**/conversations/talk/sessions", with_command)
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     page.locator(".bar-top details.menu > summary").click()
-    page.get_by_role("button", name="Open in terminal").click()
+    page.get_by_role("button", name="Open in terminal", exact=True).click()
     expect(page.get_by_role("dialog").locator("pre")).to_have_text(command)
     page.get_by_role("dialog").get_by_role("button", name="Copy").click()
     page.wait_for_function(
