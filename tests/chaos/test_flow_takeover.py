@@ -12,6 +12,8 @@ from typing import Any
 import psycopg
 import pytest
 
+from segue.config.home import home_of
+from segue.config.trust import trust
 from segue.store.lease_rows import DEAD_S
 from tests.chaos.flow_stage import ENDS, MARKS, FlowStage, Witness
 from tests.chaos.machines import machine
@@ -34,6 +36,8 @@ main()
 def on(name: str, stage: FlowStage, *words: str) -> Started:
     """The program on another machine."""
     given = machine(name, stage.scene)
+    for file in stage.place.parent.rglob("FLOW.toml"):  # on each machine, the user trusts it
+        trust(home_of({**stage.scene.segue.env, **given}), file.parent)
     started = Started(stage.scene.segue.start(*words, within=given.pop("within"), **given))
     stage.scene._started.append(started)
     return started

@@ -15,8 +15,8 @@ LIMITED = '[[rule]]\ntext = "go on"\ndo = "[[limit 5h 1 3600]][[error 429]]"\n'
 
 
 SOON = LIMITED.replace("error 429", "error 429 retry-after 5")
-SOON_OVER = "".join(f"{SOON}nth = {n}\n" for n in (1, 2, 3))
-"""The agent asks three times before it gives up."""
+SOON_OVER = f"{SOON}nth = 1\n"
+"""Over when the message is sent again."""
 
 
 class Accounts:

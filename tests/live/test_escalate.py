@@ -262,6 +262,7 @@ def test_no_tier_of_the_example_edits_a_protected_path(talk: Talk) -> None:
     (talk.cwd / "prompts" / "observe.md").write_text(f"{work}[[say {UP}]]")
     for name in ("safe", "safe-full"):
         (talk.cwd / "prompts" / f"{name}.md").write_text(f"{work}[[say {DONE}]]")
+    trust(home_of(talk.env), talk.cwd)
     assert report(talk("escalate", "MINE.toml", "--json"))["end"] == "done"
     assert [name for name in protected if (talk.cwd / name).exists()] == []
     assert (talk.cwd / "docs/notes.md").read_text() == "x"

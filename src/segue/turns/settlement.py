@@ -117,9 +117,10 @@ def commit(
 
 
 def booked_as_reserved(turn: Turn, reserved: float | None) -> Turn:
-    """The turn; if its cost cannot be known any more, it is what was reserved, as an estimate."""
-    failed = turn.failure.kind if turn.failure is not None else None
-    cost = booked(turn.cost_usd, reserved, failed is None or failed in BROKEN_OFF)
+    """The turn; if it was broken off, and its cost cannot be known any more, it is what was reserved, as an
+    estimate."""
+    broken_off = turn.failure is not None and turn.failure.kind in BROKEN_OFF
+    cost = booked(turn.cost_usd, reserved, broken_off)
     if cost == turn.cost_usd:
         return turn
     return msgspec.structs.replace(turn, cost_usd=cost, cost_estimated=True)

@@ -365,13 +365,11 @@ def until_running(program: Program) -> None:
         ("truncate", "k", "#2"),
         ("undo", "k"),
         ("fork", "k", "other"),
-        ("import", "export.json", "--key", "copy"),
         ("rm", "k", "-y"),
     ],
 )
 def test_the_command_loads_neither_the_store_nor_much_else(daemon: Daemon, args: tuple[str, ...]) -> None:
     daemon.segue(*FIRST)
-    (daemon.segue.cwd / "export.json").write_bytes(exported("hi"))
     daemon.segue("edit", "k", "#1", "remember number 0")
     done = daemon.segue(*args, PYTHONPROFILEIMPORTTIME="1")
     lines = done.stderr.splitlines()

@@ -90,9 +90,10 @@ def test_a_run_that_is_parked_keeps_what_it_may_do(segue: Program) -> None:
     limited.talk.run("hi", "--permission", "read")
     limited.limit.touch()
     waiting = segue.start("run", "t", TOUCH, "--park", "--json")
-    limited.parked()
+    run = limited.parked()["run"]
     limited.limit.unlink()
     limited.talk.run("hi", "--permission", "full", "--no-daemon")
+    assert segue("answer", run, "go on").code == 0, "it asks, because somebody wrote since"
     limited.over()
     out, _ = waiting.communicate(timeout=60)
     assert msgspec.json.decode(out.splitlines()[-1])["terms"]["permission"] == "read"
