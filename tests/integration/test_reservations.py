@@ -89,13 +89,14 @@ def test_what_is_begun_at_once_stays_within_the_day(priced: Program, count: int)
     assert rows(priced, "SELECT id FROM turns WHERE waits IS NOT NULL AND state = 'queued'") == []
 
 
-def test_commands_that_are_begun_at_once_stay_within_the_day(priced: Program) -> None:
+@pytest.mark.parametrize("count", [6, pytest.param(12, marks=pytest.mark.soak)])
+def test_commands_that_are_begun_at_once_stay_within_the_day(priced: Program, count: int) -> None:
     price, before = day_of(priced, 2.5), spent(priced)
-    started = [priced.start("run", f"c{n}", AT_WORK, *OPTIONS, "--json") for n in range(6)]
+    started = [priced.start("run", f"c{n}", AT_WORK, *OPTIONS, "--json") for n in range(count)]
     codes = sorted(process.wait(timeout=120) for process in started)
     for process in started:
         process.communicate()
-    assert codes == [0, 0, 1, 1, 1, 1]
+    assert codes == [0, 0] + [1] * (count - 2)
     assert spent(priced) - before <= 2.5 * price
 
 
@@ -315,15 +316,16 @@ def test_removing_a_conversation_frees_no_budget(priced: Program) -> None:
     assert usage == {} or "known" in str(usage) or usage
 
 
-def test_scheduled_for_one_time_they_stay_within_the_day(priced: Program) -> None:
+@pytest.mark.parametrize("count", [5, pytest.param(10, marks=pytest.mark.soak)])
+def test_scheduled_for_one_time_they_stay_within_the_day(priced: Program, count: int) -> None:
     price, before = day_of(priced, 2.5), spent(priced)
-    for n in range(5):
+    for n in range(count):
         added = priced("run", f"c{n}", AT_WORK, *OPTIONS, "--at", "+1s")
         assert added.code == 0, added.stderr
     daemon = priced.start("serve", "--port", "0")
     try:
         wait_until(lambda: len(rows(priced, "SELECT id FROM turns WHERE state = 'done'")) >= 3)
-        wait_until(lambda: len(rows(priced, "SELECT id FROM questions WHERE state = 'open'")) >= 3)
+        wait_until(lambda: len(rows(priced, "SELECT id FROM questions WHERE state = 'open'")) >= count - 2)
     finally:
         daemon.terminate()
         daemon.communicate(timeout=60)
@@ -348,3 +350,23 @@ def test_a_budget_of_nothing_is_no_limit(segue: Program) -> None:
 def test_a_hundred_conversations_at_once_all_get_their_turn(priced: Program) -> None:
     day_of(priced, 120)
     assert kinds(asyncio.run(_at_once(priced, 100))) == ["done"] * 100
+
+
+def test_with_a_rule_against_every_carry_nothing_hangs(segue: Program) -> None:
+    """Each conversation stays under its account, and the limit of time of one ends that one alone."""
+    accounts = "".join(
+        f'[accounts.{name}]\nagent = "rehearsal"\nhome = "{segue.home.parent / name}"\n'
+        'carry_in = "never"\ncarry_out = "never"\n'
+        for name in ("a", "b", "c")
+    )
+    segue.config(PRICES + accounts + "[budgets]\nday = 0\n")
+
+    async def all_at_once() -> list[Turn]:
+        async with Segue(home=segue.home, env=segue.env, cwd=segue.cwd) as door:
+            started = [door.run(f"c{n}", AT_WORK, permission="full", account="abc"[n % 3]) for n in range(12)]
+            late = door.run("late", "[[hang]]", account="a", timeout=1.0)
+            return list(await asyncio.gather(*started, late))
+
+    assert kinds(asyncio.run(all_at_once())) == ["done"] * 12 + ["timeout"]
+    refused = segue("account", "switch", "c0", "b", "--carry")
+    assert (refused.code, "never carried over to b" in refused.stderr) == (2, True)
