@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -20,7 +19,6 @@ from segue.store.messages import read_facts
 from segue.store.receipts import Receipts
 from segue.store.records import (
     AttemptRow,
-    Claim,
     Conversation,
     KnownRun,
     LineageRow,
@@ -98,12 +96,6 @@ class Turns(History, Leases, Receipts):
         """Whether the turn was asked to end."""
         row = self._db.one(_SQL.cancel_asked, id=turn_id)
         return row is not None and row[0] is not None
-
-    @contextmanager
-    def fenced(self, lease: Claim) -> Iterator[bool]:
-        """One transaction in which the lease is still ours. False: it is not; nothing may be written."""
-        with self._db.writing():
-            yield self.renew_lease(lease)
 
     def place(
         self,

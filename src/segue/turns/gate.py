@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
-from segue.agents.base import Enforces
 from segue.config.schema import Config
 from segue.core.budget import (
     Budget,
@@ -33,7 +32,7 @@ from segue.store.records import Claim, TurnRow
 from segue.store.store import Store
 from segue.system.processes import MARK
 from segue.turns.budget import budgets_of, expected_price
-from segue.turns.prepare import Prepared, as_of_now
+from segue.turns.prepare import Prepared, as_of_now, not_in_force
 
 
 class Reserved(msgspec.Struct, frozen=True):
@@ -133,9 +132,7 @@ def wall(now: Prepared) -> Refused | None:
 
 def permission(now: Prepared) -> Refused | None:
     """What is shown is in force with this version of the CLI, whatever its settings files say."""
-    if not isinstance(now.agent, Enforces):
-        return None
-    why = now.agent.not_in_force(now.request, now.runtime, now.home, now.child.env)
+    why = not_in_force(now.agent, now.request, now.runtime, now.home, now.child)
     return Refused(law="permission", message=why) if why is not None else None
 
 

@@ -222,10 +222,18 @@ def refuse_unenforced(
     agent: Agent, request: Request, runtime: Runtime, home: Path, child: ChildEnvironment
 ) -> None:
     """Raise ``Misuse`` if the permissions that would be shown are not in force with this CLI."""
-    if isinstance(agent, Enforces):
-        reason = agent.not_in_force(request, runtime, home, child.env)
-        if reason is not None:
-            raise Misuse(reason)
+    reason = not_in_force(agent, request, runtime, home, child)
+    if reason is not None:
+        raise Misuse(reason)
+
+
+def not_in_force(
+    agent: Agent, request: Request, runtime: Runtime, home: Path, child: ChildEnvironment
+) -> str | None:
+    """Why the permissions that would be shown are not in force with this CLI; None: they are."""
+    if not isinstance(agent, Enforces):
+        return None
+    return agent.not_in_force(request, runtime, home, child.env)
 
 
 def as_of_now(prepared: Prepared, store: Store) -> Prepared:

@@ -167,11 +167,11 @@ def test_whoever_was_overtaken_begins_nothing(store: Store) -> None:
     _, waits = talk.receive("me too")
     mine = taken(store).claim
     theirs = taken(store, B, "dead").claim
-    with store.fenced(mine) as ours:
+    with store.budgets.alone_to_begin(mine) as ours:
         assert not ours
     assert [turn.state for turn in store.turns(talk.id)] == ["queued", "queued"]
     assert store.messages(talk.id) == []
-    with store.fenced(theirs) as ours:
+    with store.budgets.alone_to_begin(theirs) as ours:
         assert ours
         store.place(row.id, [waits.id])
     assert sorted(turn.state for turn in store.turns(talk.id)) == ["running", "withdrawn"]
